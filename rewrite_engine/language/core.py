@@ -1,0 +1,207 @@
+"""The one form that every rule, composite, capability and named pattern becomes: what the e-graph compiles.
+
+In: checked declarations. Out: `CoreRule`s. A core rule has one or more variants; a variant is a conjunctive pattern (a
+DAG of operator applications over slots, with alternatives, optional parts and named patterns expanded; commutativity is
+not expanded) with what must hold and what is built. `language.evaluate` answers questions about a match of a variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from rewrite_engine.diagnostics import Span
+from rewrite_engine.language.syntax import Expr, TypePattern
+from rewrite_engine.operators.types import TensorType
+
+ABSENT = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A value of the pattern: an input, or the result of a pattern node.
+
+    `constant`: matches only a compile-time constant. `reads_value`: the elements are asked for (when it is constant), so
+    that its identity is part of the question; otherwise only its type, and whether it is constant where `asks_constant`.
+    """
+
+    name: str  # the user's name, or a made-up one that starts with "$"
+    constant: bool = False
+    reads_value: bool = False
+    asks_constant: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatternNode:
+    """One operator application. Inputs and outputs are slot numbers or ABSENT.
+
+    An ABSENT input must be absent; an ABSENT output is not looked at. `rest` names the list of remaining inputs: then
+    any number of further inputs matches; `any_inputs` (a bare `supports Relu`) is the same without a name. Otherwise
+    the node has exactly the inputs written (trailing ABSENT ones trimmed).
+    """
+
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    rest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TemplateNode:
+    """An operator that a rule builds. Inputs are `("slot", i)`, `("node", j, output)`, `("constant", k)` or `("absent",)`.
+
+    `("rest", name)` stands for the inputs of a list capture; `expand_rest` replaces it.
+    """
+
+    op: str
+    inputs: tuple[tuple[str | int, ...], ...]
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """What a rule builds: nodes in topological order, `constants` computed per match, and a reference per root.
+
+    A reference is `("slot", i)`, `("node", j, output)` or `("constant", k)`.
+    """
+
+    nodes: tuple[TemplateNode, ...]
+    constants: int
+    roots: tuple[tuple[str | int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variant:
+    """One way in which a rule matches. `program` is what `language.evaluate` needs and nobody else reads.
+
+    `inputs` are the slots that a composite's kernel takes, in order (parameters, then embedded constants), each once;
+    `roots` the slots of its results. `lists` gives the slots of each list capture once `expand_rest` has run.
+    """
+
+    index: int
+    slots: tuple[Slot, ...]
+    nodes: tuple[PatternNode, ...]
+    roots: tuple[int, ...]
+    inputs: tuple[int, ...]
+    template: Template | None
+    program: object
+    lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreRule:
+    """`kind` is "rule", "composite", "supports" or "pattern". `name` is unique: "fuse_norm", "tern.qconv",
+    "tern.supports.3" (numbered within its target, in order), "layer_norm". A `<=>` rule is two core rules, "r" and
+    "r<=". For `supports`, each form is one variant of one node."""
+
+    name: str
+    kind: str
+    target: str | None
+    label: str
+    span: Span
+    variants: tuple[Variant, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """What is known of one match: one entry per slot or node of the variant (after `expand_rest`).
+
+    `constants[i]` is given where the slot `reads_value` and is constant, else None; `is_constant[i]` wherever asked.
+    """
+
+    types: tuple[TensorType, ...]
+    constants: tuple[np.ndarray | None, ...]
+    is_constant: tuple[bool, ...]
+    attributes: tuple[Mapping[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The match holds. `cost` is in seconds (None: no formula, so the machine's roofline), `energy` in joules.
+
+    For a rule: effective attributes and output types per template node, and the template's constants.
+    For a composite: `attributes[0]` are those for the code generator. `given` are the values of `with` names.
+    """
+
+    attributes: tuple[Mapping[str, object], ...] = ()
+    types: tuple[tuple[TensorType, ...], ...] = ()
+    constants: tuple[np.ndarray, ...] = ()
+    cost: Fraction | None = None
+    energy: Fraction | None = None
+    profile: str | None = None  # the key of a measured cost, where the formula is `profile("…")`
+    given: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The match does not hold: the first clause that failed, where it stands, and the values it saw."""
+
+    reason: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceSpec:
+    """`memory` in bytes, or None without a limit."""
+
+    name: str
+    memory: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkSpec:
+    """What one tensor costs: `cost` (a time) and `energy` are expressions over `bytes`."""
+
+    source: str
+    destination: str
+    cost: Expr
+    energy: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetSpec:
+    """`launch` in seconds; `flops` per second; `bandwidth` in bytes per second; None where not given."""
+
+    name: str
+    device: str
+    launch: Fraction
+    flops: Fraction | None
+    bandwidth: Fraction | None
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestCase:
+    """An in-file test. `graph` is the typed concrete pattern; see `language.syntax.TestDecl` for the verdicts."""
+
+    title: str
+    span: Span
+    declaration: object  # language.syntax.TestDecl
+    file: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleSet:
+    """Everything that a set of rule files says, checked. Order: as files were named, includes first; each file once.
+
+    `sources` maps each path to (text, sha256). `host` always is the first device and the first target.
+    """
+
+    devices: tuple[DeviceSpec, ...]
+    links: tuple[LinkSpec, ...]
+    targets: tuple[TargetSpec, ...]
+    rules: tuple[CoreRule, ...]
+    tests: tuple[TestCase, ...]
+    sources: Mapping[str, tuple[str, str]]
+    warnings: tuple[str, ...] = ()
+    scope: object = None  # language.check's: lets, named patterns and options, for evaluating link costs and tests
+
+
+__all__ = ["ABSENT", "Answer", "CoreRule", "DeviceSpec", "Facts", "LinkSpec", "PatternNode", "Refusal", "RuleSet", "Slot",
+           "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant"]  # fmt: skip
