@@ -362,6 +362,7 @@ class Supports(Node):
     tail: Tail
     cost: Expr | None
     energy: Expr | None
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +391,7 @@ class PatternDecl(Node):
     parameters: tuple[Parameter, ...]
     pattern: Pattern
     tail: Tail
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +403,7 @@ class RuleDecl(Node):
     both: bool  # `<=>`
     right: Expr
     tail: Tail
+    doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,8 +431,12 @@ Declaration = (
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """A parsed file; `source` is its text, for messages."""
+    """A parsed file; `source` is its text, for messages.
+
+    `broken` are the names of declarations that did not parse: reading one of them is not a further problem.
+    """
 
     path: str
     source: str
     items: tuple[Declaration, ...]
+    broken: frozenset[str] = frozenset()
