@@ -1,0 +1,147 @@
+"""Declarative computes: each statement says what the elements of one tensor are; a `Program` is a list of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rewrite_engine.loops.expr import Expr, loads, var
+
+COMBINES = ("sum", "prod", "max", "min", "and", "or")
+"""How a reduction joins values; a scatter may also "set" (the last write stays)."""
+
+
+class Buffer(NamedTuple):
+    """The shape (sizes) and element type of a tensor of a program."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Iter:
+    """An iterator over 0 .. extent-1; `kind` is "parallel" or "reduction"."""
+
+    name: str
+    extent: int
+    kind: str = "parallel"
+
+    @property
+    def expr(self) -> Expr:
+        """The iterator in expressions (the constant 0 when it takes one value)."""
+        return var(self.name, self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """out[index] = post(combine over the reduction iterators of body), for all values of the parallel iterators.
+
+    `index`, over the parallel iterators, visits every element of `out` once; only in a scatter (`init` is not None) may
+    it be read from data, repeat, or leave elements out: those keep what the tensor `init` holds, and written ones are
+    `combine`d in the order of the iterators. `post` sees the finished reduction as the node "acc" of the body's type,
+    which is also the type that is accumulated in.
+    """
+
+    out: str
+    iters: tuple[Iter, ...]
+    index: tuple[Expr, ...]
+    body: Expr
+    combine: str | None = None
+    post: Expr | None = None
+    init: str | None = None
+
+    @property
+    def parallel(self) -> tuple[Iter, ...]:
+        return tuple(it for it in self.iters if it.kind == "parallel")
+
+    @property
+    def reduction(self) -> tuple[Iter, ...]:
+        return tuple(it for it in self.iters if it.kind == "reduction")
+
+    @property
+    def is_scatter(self) -> bool:
+        return self.init is not None
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each element is a function of single elements: neither a reduction nor a scatter."""
+        return self.init is None and self.combine is None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (self.out,)
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """Every expression in it: body, epilogue, index."""
+        return (self.body, *(() if self.post is None else (self.post,)), *self.index)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the tensors it reads, in the order of their first use."""
+        names = dict.fromkeys(node.name for node in loads(*self.roots))
+        return (*names, self.init) if self.init is not None and self.init not in names else tuple(names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Host:
+    """A named operator on whole tensors that is not a loop nest: see `host.HOST_OPERATORS`."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, bool | int | float | str]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.inputs
+
+
+Statement = Compute | Host
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A kernel: `statements` in order compute `outputs` from `inputs` and `constants`.
+
+    `tensors` holds every name. Outputs are distinct, each written by one statement, and none is an input or a constant.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, Buffer]
+    constants: Mapping[str, np.ndarray]
+    statements: tuple[Statement, ...]
+
+
+def substitution(iters: Sequence[Iter], indices: Sequence[Expr]) -> dict[Expr, Expr]:
+    """What replaces each iterator of a producer that is read at `indices` (those of extent 1 are in no expression)."""
+    return {it.expr: index for it, index in zip(iters, indices, strict=True) if it.extent != 1}
+
+
+def readers(statements: Sequence[Statement]) -> dict[str, list[Statement]]:
+    """The statements that read each tensor, in order."""
+    found: dict[str, list[Statement]] = {}
+    for statement in statements:
+        for name in statement.reads:
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def needed(statements: Sequence[Statement], outputs: Sequence[str]) -> Iterator[Statement]:
+    """The statements that `outputs` depend on, in order."""
+    wanted, kept = set(outputs), []
+    for statement in reversed(statements):
+        if not wanted.isdisjoint(statement.outputs):
+            kept.append(statement)
+            wanted.update(statement.reads)
+    return reversed(kept)
