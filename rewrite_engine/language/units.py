@@ -1,7 +1,7 @@
 """Exact quantities: units, dimensions and the arithmetic that costs are checked with.
 
-A quantity is a `Fraction` in base units (seconds, bytes, joules, cycles, single operations) with a `Dimension`. A MAC is
-two ops. Everything here is exact; what does not fit raises `UnitMismatch`, which says what was expected and the mend.
+A quantity is a `Fraction` in base units (seconds, bytes, joules, cycles, single operations) with a `Dimension`. A MAC
+is two ops. All is exact; what does not fit raises `UnitMismatch`, which says what was expected and the mend.
 """
 
 from __future__ import annotations
