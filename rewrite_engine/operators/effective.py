@@ -1,4 +1,4 @@
-"""Effective attributes: what a node's attributes mean once defaults, absence, `auto_pad` and negative axes are resolved.
+"""Effective attributes: a node's attributes with defaults, absence, `auto_pad` and negative axes resolved.
 
 Comes in: an operator, the attributes as written, the input types and constants. Goes out: a plain dict, sorted by name.
 """
@@ -176,11 +176,12 @@ def _conv_transpose(found: dict[str, Any], inputs: _Inputs) -> None:
     auto, wanted = found["auto_pad"], found.get("output_shape")
     if auto in ("SAME_UPPER", "SAME_LOWER") or wanted is not None:
         shape = inputs.shape(0)
-        sizes = shape[2:] if shape is not None else ()
-        if not (len(sizes) == spatial and all(isinstance(d, int) for d in (*sizes, *kernel))):
+        sizes = [d for d in shape[2:] if isinstance(d, int)] if shape is not None else []
+        windows = [k for k in kernel if isinstance(k, int)]
+        if len(sizes) != spatial or len(windows) != spatial:
             return
         before, after, beyond = [], [], []
-        for i, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
+        for i, (size, k) in enumerate(zip(sizes, windows, strict=True)):
             stride, extra = found["strides"][i], found["output_padding"][i]
             target = wanted[-spatial:][i] if wanted is not None else size * stride
             total = stride * (size - 1) + extra + (k - 1) * found["dilations"][i] + 1 - target

@@ -1,4 +1,4 @@
-"""The operator table: what every ONNX operator at opset 23 takes, gives and means, read from the committed `facts.json`.
+"""The operator table: what each ONNX operator takes, gives and means at opset 23, read from the committed `facts.json`.
 
 Needs no onnx. The file is read once, at the first question; each operator is built when it is first asked for.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """An input or output of an operator. `type` is a type variable ("T") or one fixed type ("int64", "seq(tensor(..))").
+    """An input or output of an operator. `type` is a type variable ("T") or a fixed type ("int64", "seq(tensor(..))").
 
     `kind` is "single", "optional" or "variadic"; the members of a variadic one share their type unless `mixed`.
     `dtypes` are the dtype names allowed; types that are not tensors appear as the schema spells them.
@@ -35,7 +35,7 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute by its schema. `type` is int, float, string, tensor, graph, ints, ... `default` is None without one."""
+    """An attribute by its schema. `type` is int, float, string, tensor, graph, ints, ...; no default is None."""
 
     name: str
     type: str

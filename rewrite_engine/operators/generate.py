@@ -44,7 +44,11 @@ def text() -> str:
     rows = (f"{json.dumps(name)}:{_compact(row)}" for name, row in table["operators"].items())
     sets = (_compact(row) for row in table["sets"])
     return (
-        f'{{"opset":{table["opset"]},\n"sets":[\n' + ",\n".join(sets) + '],\n"operators":{\n' + ",\n".join(rows) + "}}\n"
+        f'{{"opset":{table["opset"]},\n"sets":[\n'
+        + ",\n".join(sets)
+        + '],\n"operators":{\n'
+        + ",\n".join(rows)
+        + "}}\n"
     )
 
 

@@ -1,0 +1,155 @@
+"""One application of an operator as the rules of type inference see it, and arithmetic on dimensions.
+
+A dimension is a size, a symbol (equal to itself) or unknown; a shape is None when not even the rank is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.operators.facts import Operator
+from rewrite_engine.operators.types import Dimension, TensorType
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[Dimension, ...]
+
+
+class TypeMismatch(RewriteError):
+    """Inputs or attributes that an operator does not take: a dtype, rank, channel count or shape that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator, its effective attributes, the types of its inputs (None: absent) and those that are constants."""
+
+    operator: Operator
+    attributes: Mapping[str, Any]
+    inputs: Sequence[TensorType | None]
+    constants: Sequence[Array | None]
+    n_outputs: int
+
+    def given(self, position: int) -> bool:
+        """Whether the operand is there."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def shape(self, position: int) -> Shape | None:
+        """The operand's shape; None when it is absent or of unknown rank."""
+        type_ = self.inputs[position] if position < len(self.inputs) else None
+        return None if type_ is None else type_.shape
+
+    def constant(self, position: int) -> Array | None:
+        """The operand's elements, when they are known."""
+        return self.constants[position] if position < len(self.constants) else None
+
+    def ints(self, position: int) -> tuple[int, ...] | None:
+        """The elements of a constant operand as ints, flattened; None when they are not known."""
+        value = self.constant(position)
+        return None if value is None else tuple(int(v) for v in np.asarray(value).reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """The axis counted from the front; raises when it is outside [-rank, rank)."""
+        if not -rank <= axis < rank:
+            raise self.fail(f"axis {axis} is outside [-{rank}, {rank})")
+        return axis % rank
+
+    def axes(self, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+        """Several axes counted from the front; raises when one is out of range or named twice."""
+        found = tuple(self.axis(a, rank) for a in axes)
+        if len(set(found)) != len(found):
+            raise self.fail(f"axes {list(axes)} name one axis twice")
+        return found
+
+    def label(self, position: int) -> str:
+        """The operand as messages name it: input 1 (W)."""
+        formal = self.operator.input(position)
+        return f"input {position} ({formal.name if formal else '?'})"
+
+    def fail(self, message: str) -> TypeMismatch:
+        """The error: the operator, the message, and the types of the inputs at hand."""
+        shown = ", ".join("none" if t is None else str(t) for t in self.inputs)
+        return TypeMismatch(f"{self.operator.name}: {message}; inputs are ({shown})")
+
+    def expect_rank(self, position: int, *ranks: int) -> Shape | None:
+        """The operand's shape, whose rank must be one of these when it is known."""
+        shape = self.shape(position)
+        if shape is not None and len(shape) not in ranks:
+            wanted = " or ".join(str(r) for r in ranks)
+            raise self.fail(f"{self.label(position)} has rank {len(shape)}, expected {wanted}")
+        return shape
+
+    def same(self, left: Dimension, right: Dimension, what: str) -> Dimension:
+        """Two dimensions that must be equal, as the better known one; raises when they are different sizes."""
+        if isinstance(left, int) and isinstance(right, int) and left != right:
+            raise self.fail(f"{what} differ: {left} and {right}")
+        if isinstance(left, int) or right is None:
+            return left
+        return right if isinstance(right, int) or left is None else left
+
+    def broadcast(self, shapes: Iterable[Shape | None]) -> Shape | None:
+        """The common shape under NumPy's broadcasting; None when a rank is unknown. Raises when there is none."""
+        result: Shape = ()
+        for shape in shapes:
+            if shape is None:
+                return None
+            longer, shorter = (result, shape) if len(result) >= len(shape) else (shape, result)
+            offset = len(longer) - len(shorter)
+            tail = tuple(self._stretch(a, b) for a, b in zip(longer[offset:], shorter, strict=True))
+            result = longer[:offset] + tail
+        return result
+
+    def _stretch(self, left: Dimension, right: Dimension) -> Dimension:
+        if left == right or right == 1:
+            return left
+        if left == 1:
+            return right
+        if isinstance(left, int) and isinstance(right, int):
+            raise self.fail(f"dimensions {left} and {right} do not broadcast")
+        if isinstance(left, int) or isinstance(right, int):
+            return left if isinstance(left, int) else right
+        return None  # two symbols: either may turn out to be 1
+
+
+def product(dims: Iterable[Dimension]) -> Dimension:
+    """The product: a size, a single symbol, or unknown; zero whatever the others are."""
+    size, symbols = 1, []
+    for dim in dims:
+        if isinstance(dim, int):
+            size *= dim
+        else:
+            symbols.append(dim)
+    if size == 0 or not symbols:
+        return size
+    return symbols[0] if size == 1 and len(symbols) == 1 else None
+
+
+def total(dims: Iterable[Dimension]) -> Dimension:
+    """The sum: a size, a symbol to which nothing is added, or unknown."""
+    terms = [d for d in dims if d != 0]
+    if len(terms) == 1:
+        return terms[0]
+    sizes = [d for d in terms if isinstance(d, int)]
+    return sum(sizes) if len(sizes) == len(terms) else None
+
+
+def quotient(dims: Sequence[Dimension], divisors: Sequence[Dimension]) -> Dimension | float:
+    """The product of `dims` over that of `divisors`, symbols cancelled; a float when it is no whole number."""
+    if None in dims or None in divisors:
+        return None
+    above, below = Counter(d for d in dims if isinstance(d, str)), Counter(d for d in divisors if isinstance(d, str))
+    above, below = above - below, below - above
+    size, divisor = 1, 1
+    for dim in dims:
+        size *= dim if isinstance(dim, int) else 1
+    for dim in divisors:
+        divisor *= dim if isinstance(dim, int) else 1
+    if divisor == 0 or below:
+        return None
+    if not above:
+        return size // divisor if size % divisor == 0 else size / divisor
+    return next(iter(above)) if size == divisor and above.total() == 1 else None
