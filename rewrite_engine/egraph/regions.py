@@ -1,0 +1,156 @@
+"""Kernels gathered into regions, greedily: what the baselines use, and the last polish of an extraction.
+
+In: a problem and the kernels that run. Out: every kernel with its region, as few regions as single joins can give.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.egraph.audit import audit, describe
+from rewrite_engine.egraph.problem import Choice, Kernel, Problem
+from rewrite_engine.egraph.supply import INPUT, region_needs, sources_of, supply
+
+
+def merge_regions(
+    problem: Problem,
+    kernels: Sequence[int],
+    start: Sequence[Choice] | None = None,
+    mergeable: frozenset[int] | None = None,
+) -> tuple[Choice, ...]:
+    """Joins kernels of one target where an operand passes between them, unless that would close a cycle.
+
+    `kernels` index `problem.kernels`; the result is in an order in which they can run. Kernels are visited producers
+    first and join the regions of their producers. `start` gives regions to begin with in place of single kernels; only
+    regions of the targets `mergeable` (all by default) grow. Raises RewriteError when the kernels alone cannot run.
+    """
+    groups = _start(problem, kernels, start)
+    regions = [[problem.kernels[kernel] for kernel in group] for group in groups]
+    needs_of = region_needs(problem, regions)
+    every = [
+        *(need for needs in needs_of for need in needs),
+        *(r for r in problem.roots if r[0] not in problem.resident),
+    ]
+    for (value, device), sources in sources_of(problem, regions, every).items():
+        if not sources:
+            raise RewriteError(
+                f"cannot form regions: `{problem.names[value]}` is read in the memory of {problem.devices[device]}, but "
+                "none of the chosen kernels puts it there; choose a kernel that computes it"
+            )
+    plan = supply(problem, regions)
+    if plan.stuck:
+        stuck = describe(problem, regions[plan.stuck[0]][0])
+        raise RewriteError(f"cannot form regions: the chosen kernels wait for each other, among them {stuck}")
+    where = {(kernel.value, kernel.target): number for number, region in enumerate(regions) for kernel in region}
+    suppliers = [sorted({plan.sources[need].region for need in needs} - {INPUT}) for needs in needs_of]
+    growing = _Growing()
+    for number in plan.order:
+        open_to_join = mergeable is None or regions[number][0].target in mergeable
+        growing.add(number, suppliers[number], _producers(problem, regions[number], where) if open_to_join else [])
+    joined = [
+        Choice(kernel, place)
+        for place, members in enumerate(growing.groups())
+        for member in members
+        for kernel in groups[member]
+    ]
+    return audit(problem, joined).choices
+
+
+class _Growing:
+    """Groups of regions under way. `above` holds, as bit sets of regions, all that must run before a group."""
+
+    def __init__(self) -> None:
+        self._group_of: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._bits: dict[int, int] = {}
+        self._above: dict[int, int] = {}
+
+    def groups(self) -> list[list[int]]:
+        return list(self._members.values())
+
+    def add(self, region: int, suppliers: Sequence[int], producers: Sequence[int]) -> None:
+        """Adds a region whose suppliers are there already, and lets it join the groups of its producers where it may.
+
+        It may join a group that reaches none of its other suppliers: nothing else runs between the two. Several groups
+        become one when none of them reaches another.
+        """
+        read = list(dict.fromkeys(self._group_of[supplier] for supplier in suppliers))
+        home: list[int] = []
+        for group in dict.fromkeys(self._group_of[p] for p in producers if p in self._group_of):
+            others = [other for other in (*read, *home) if other != group]
+            if any(self._above[other] & self._bits[group] for other in others):
+                continue
+            if any(self._above[group] & self._bits[other] for other in home):
+                continue
+            home.append(group)
+        above = 0
+        for group in read:
+            if group not in home:
+                above |= self._above[group] | self._bits[group]
+        if not home:
+            self._group_of[region], self._members[region] = region, [region]
+            self._bits[region], self._above[region] = 1 << region, above
+            return
+        first = min(home)
+        before = self._above[first]
+        for group in home:
+            above |= self._above[group]
+        self._bits[first] |= 1 << region
+        for group in home:
+            if group != first:
+                self._bits[first] |= self._bits.pop(group)
+                self._members[first] += self._members.pop(group)
+                del self._above[group]
+        self._members[first].append(region)
+        for member in self._members[first]:
+            self._group_of[member] = first
+        self._above[first] = above
+        if len(home) > 1 or above != before:  # whoever runs after the group now runs after all that it waits for
+            bits = self._bits[first]
+            for group in self._above:
+                if group != first and self._above[group] & bits:
+                    self._above[group] |= above | bits
+
+
+def _start(problem: Problem, kernels: Sequence[int], start: Sequence[Choice] | None) -> list[list[int]]:
+    """Regions to begin with: single kernels, but a value of several results together with its readers."""
+    if start is not None:
+        given: dict[int, list[int]] = defaultdict(list)
+        for choice in start:
+            given[choice.region].append(choice.kernel)
+        return list(given.values())
+    parent = {kernel: kernel for kernel in kernels}
+
+    def find(kernel: int) -> int:
+        while parent[kernel] != kernel:
+            parent[kernel] = parent[parent[kernel]]
+            kernel = parent[kernel]
+        return kernel
+
+    made = {(problem.kernels[k].value, problem.kernels[k].target): k for k in kernels}
+    for k in kernels:
+        for read in problem.kernels[k].reads:
+            producer = made.get((read.value, problem.kernels[k].target))
+            if read.value in problem.solo and producer is not None:
+                first, second = sorted((find(k), find(producer)))
+                parent[second] = first
+    groups: dict[int, list[int]] = defaultdict(list)
+    for k in kernels:
+        groups[find(k)].append(k)
+    return list(groups.values())
+
+
+def _producers(problem: Problem, region: Sequence[Kernel], where: dict[tuple[int, int], int]) -> list[int]:
+    """Regions of the same target that compute an operand of `region`, in the order in which operands are read."""
+    found: dict[int, None] = {}
+    for kernel in region:
+        for read in kernel.reads:
+            producer = where.get((read.value, kernel.target))
+            own_memory = read.device in (None, problem.targets[kernel.target].device)
+            if producer is not None and own_memory and read.value not in problem.resident:
+                found[producer] = None
+    if region:
+        found.pop(where[region[0].value, region[0].target], None)
+    return list(found)
