@@ -63,7 +63,11 @@ class CopyCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedGraph:
-    """Everything that runs. `devices` and `types` cover every input, parameter, copy and kernel output."""
+    """Everything that runs. `devices` and `types` cover every input, parameter, copy and kernel output.
+
+    `output_names` are the model's names for `outputs`, where these differ (an output that is an input, a parameter or
+    another output); () when they are the same.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -72,3 +76,4 @@ class PlacedGraph:
     steps: tuple[KernelCall | CopyCall, ...]
     types: Mapping[str, TensorType]
     devices: Mapping[str, str]
+    output_names: tuple[str, ...] = ()

@@ -1,0 +1,212 @@
+"""The machine that rule files describe: devices, links, targets, rooflines; costs in whole picoseconds.
+
+In: a checked `RuleSet`. Out: a frozen `Machine`. Device 0 and target 0 are the host's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeVar
+
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.language.core import Answer, LinkSpec, RuleSet
+from rewrite_engine.language.evaluate import UnboundCost, evaluate_link_cost
+from rewrite_engine.operators import work
+from rewrite_engine.operators.types import TensorType
+
+HOST = "host"
+HOST_FLOPS = Fraction(20 * 10**9)
+HOST_BANDWIDTH = Fraction(10 * 10**9)
+"""The host's roofline where no rule file gives one: 20 GFLOPS and 10 GB/s."""
+
+
+def picoseconds(seconds: Fraction) -> int:
+    """An exact time, rounded up once to whole picoseconds."""
+    return math.ceil(seconds * 10**12)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A memory space; `memory` in bytes, None without a limit."""
+
+    name: str
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What runs kernels on one device. `launch` in picoseconds; rates per second, None where not given."""
+
+    name: str
+    device: str
+    launch: int
+    flops: Fraction | None
+    bandwidth: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One link on a path, with what it costs for the tensor at hand, in picoseconds."""
+
+    source: str
+    destination: str
+    cost: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    devices: tuple[Device, ...]
+    targets: tuple[Target, ...]
+    links: tuple[LinkSpec, ...]
+    scope: object
+    _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
+
+    def target(self, name: str) -> Target:
+        """The target of that name; an unknown one is a RewriteError."""
+        return _find(self.targets, name, "target")
+
+    def device(self, name: str) -> Device:
+        """The device of that name; an unknown one is a RewriteError."""
+        return _find(self.devices, name, "device")
+
+    def restrict(self, names: Sequence[str]) -> Machine:
+        """The machine with the named targets only (the host always stays), in the machine's own order."""
+        keep = {self.target(name).name for name in names} | {HOST}
+        targets = tuple(t for t in self.targets if t.name in keep)
+        return Machine(self.devices, targets, self.links, self.scope)
+
+    def paths(self, size: int) -> Mapping[tuple[str, str], tuple[Hop, ...]]:
+        """For a tensor of `size` bytes: the cheapest path between every pair of devices that has one.
+
+        Ties go to fewer hops, then to the order in which devices are declared.
+        """
+        if size not in self._paths:
+            self._paths[size] = _cheapest_paths([d.name for d in self.devices], self._hops(size))
+        return self._paths[size]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of devices that a tensor can travel between, over one link or several."""
+        linked = {(link.source, link.destination): Hop(link.source, link.destination, 1) for link in self.links}
+        return sorted(_cheapest_paths([d.name for d in self.devices], linked))
+
+    def size(self, kind: TensorType) -> int:
+        """Bytes of a tensor, for copies; an unbound dimension is an `UnboundCost`."""
+        return sum(t.bytes or 0 for t in _sized([kind], "the cost of copying a value") if t is not None)
+
+    def _hops(self, size: int) -> dict[tuple[str, str], Hop]:
+        hops: dict[tuple[str, str], Hop] = {}
+        for link in self.links:
+            cost = picoseconds(evaluate_link_cost(link.cost, self.scope, size))
+            known = hops.get((link.source, link.destination))
+            if known is None or cost < known.cost:
+                hops[link.source, link.destination] = Hop(link.source, link.destination, cost)
+        return hops
+
+    def offer(
+        self,
+        index: int,
+        rule: str,
+        answer: Answer,
+        nodes: Sequence[Application],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+    ) -> Offer:
+        """What target `index` asks for one kernel: by its formula, else by the roofline.
+
+        `nodes` are the operators that the kernel computes; `inputs` its external inputs, each once, and `outputs`.
+        A dimension that is not bound is an `UnboundCost`; one that depends on the data counts as one element.
+        """
+        if answer.cost is not None:
+            return Offer(rule, picoseconds(answer.cost), "formula")
+        target = self.targets[index]
+        flops, bandwidth = target.flops, target.bandwidth
+        if flops is None and bandwidth is None:
+            raise RewriteError(
+                f"`{rule}` has no cost, and target `{target.name}` no roofline to take it from; "
+                f"give the target `flops` or `bandwidth`, or the capability a `cost`"
+            )
+        where = f"the cost of `{rule}` ({', '.join(op for op, *_ in nodes)})"
+        times = [Fraction(0)]
+        if flops is not None:
+            done = sum(
+                work(op, attributes, _sized(i, where), _sized(o, where)).flops or 0 for op, attributes, i, o in nodes
+            )
+            times.append(done / flops)
+        if bandwidth is not None:
+            sizes = [t.bytes or 0 for t in _sized([*inputs, *outputs], where) if t is not None]
+            times.append(sum(sizes) / bandwidth)
+        return Offer(rule, picoseconds(max(times)), "roofline")
+
+
+Application = tuple[str, Mapping[str, object], Sequence[TensorType | None], Sequence[TensorType]]
+"""An operator with its effective attributes, input types (None: absent) and result types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a target asks for running a kernel, in picoseconds: by which capability, and where the number comes from."""
+
+    rule: str
+    cost: int
+    source: str  # "formula" | "profile" | "roofline"
+
+
+def _sized(types: Sequence[TensorType | None], where: str) -> list[TensorType | None]:
+    """The types with every dimension a number."""
+    sized: list[TensorType | None] = []
+    for kind in types:
+        if kind is None or kind.shape is None:
+            sized.append(None if kind is None else TensorType(kind.dtype, ()))
+            continue
+        for dimension in kind.shape:
+            if isinstance(dimension, str):
+                raise UnboundCost(
+                    f"{where} reads the dimension `{dimension}`, which is not bound; bind it with --dim {dimension}=SIZE"
+                )
+        sized.append(TensorType(kind.dtype, tuple(1 if d is None else d for d in kind.shape)))
+    return sized
+
+
+def build(rules: RuleSet) -> Machine:
+    """The machine of a rule set; where the host has no roofline it gets the default one."""
+    targets = []
+    for spec in rules.targets:
+        flops, bandwidth = spec.flops, spec.bandwidth
+        if spec.name == HOST:
+            flops, bandwidth = flops or HOST_FLOPS, bandwidth or HOST_BANDWIDTH
+        targets.append(Target(spec.name, spec.device, picoseconds(spec.launch), flops, bandwidth))
+    devices = tuple(Device(spec.name, spec.memory) for spec in rules.devices)
+    return Machine(devices, tuple(targets), rules.links, rules.scope)
+
+
+Named = TypeVar("Named", Device, Target)
+
+
+def _find(items: Sequence[Named], name: str, kind: str) -> Named:
+    for item in items:
+        if item.name == name:
+            return item
+    names = [item.name for item in items]
+    hint = did_you_mean(name, names)
+    raise RewriteError(f"unknown {kind} `{name}`; the machine has {', '.join(names)}" + (f"; {hint}" if hint else ""))
+
+
+def _cheapest_paths(
+    devices: Sequence[str], hops: Mapping[tuple[str, str], Hop]
+) -> dict[tuple[str, str], tuple[Hop, ...]]:
+    """All-pairs cheapest paths (Floyd and Warshall)."""
+    best = {pair: (hop.cost, (hop,)) for pair, hop in hops.items() if pair[0] != pair[1]}
+    for middle in devices:
+        for source in devices:
+            for destination in devices:
+                if source == destination or (source, middle) not in best or (middle, destination) not in best:
+                    continue
+                (c1, p1), (c2, p2) = best[source, middle], best[middle, destination]
+                known = best.get((source, destination))
+                if known is None or (c1 + c2, len(p1) + len(p2)) < (known[0], len(known[1])):
+                    best[source, destination] = (c1 + c2, p1 + p2)
+    return {pair: path for pair, (_, path) in best.items()}

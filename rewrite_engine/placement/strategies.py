@@ -1,0 +1,258 @@
+"""How the choice is made: strategies take an explored problem and return a solution with a lower bound.
+
+`optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines choose among the kernels
+that compute the model's operators as they were given, a composite before its parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.egraph.audit import audit, merge_regions
+from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.freeze import Explored
+from rewrite_engine.egraph.problem import Problem, Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What strategies may be told. `order` is that of --targets, `mapping` of --map, `seconds` and `gap` limit the search."""
+
+    order: tuple[str, ...] = ()
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    fallback: str = "host"
+    seconds: float | None = None
+    gap: float = 0.0
+
+
+class Strategy(Protocol):
+    """A strategy: a solution whose cost is audited, or None when it finds no placement."""
+
+    def __call__(self, explored: Explored, options: Options) -> Solution | None: ...
+
+
+def optimal(explored: Explored, options: Options) -> Solution:
+    """The placement of least cost over the e-graph as explored, never worse than a baseline."""
+    known = [s for s in baselines(explored, options).values() if s is not None]
+    cutoff = min(known, key=lambda s: s.cost, default=None)
+    return solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=cutoff)
+
+
+def priority(explored: Explored, options: Options) -> Solution | None:
+    """Every operator goes to the first target of the order that can run it: as many operators in one kernel as can be."""
+    names = [target.name for target in explored.problem.targets]
+    order = list(options.order) or [name for name in names if name != "host"]
+    rank = {names.index(name): k for k, name in enumerate(order) if name in names}
+    return _solution(explored, lambda value, target: rank.get(target, len(rank) + target))
+
+
+def single(target: str) -> Strategy:
+    """Everything on one target; the host runs what it cannot."""
+
+    def strategy(explored: Explored, options: Options) -> Solution | None:
+        names = [t.name for t in explored.problem.targets]
+        only = {names.index(target): 0, 0: 1}
+        return _solution(explored, lambda value, t: only.get(t))
+
+    return strategy
+
+
+def largest(explored: Explored, options: Options) -> Solution | None:
+    """The largest connected set of operators that one target supports goes to it first, then the next largest."""
+    return _solution(explored, _largest_sets(explored))
+
+
+def op_map(explored: Explored, options: Options) -> Solution | None:
+    """Operators go where a map says (a target or a device); the fallback takes the others."""
+    problem = explored.problem
+    places = {t.name: {k} for k, t in enumerate(problem.targets)}
+    for k, target in enumerate(problem.targets):
+        places.setdefault(problem.devices[target.device], set()).add(k)
+    for name in (*options.mapping.values(), options.fallback):
+        if name not in places:
+            hint = did_you_mean(name, places)
+            raise RewriteError(f"unknown target or device `{name}` in the map" + (f"; {hint}" if hint else ""))
+    fallback = places[options.fallback]
+
+    def rank(value: int, target: int) -> int | None:
+        ops = {explored.enodes[problem.kernels[k].payload].op for k in by_value[value]}
+        wanted = set().union(*(places[options.mapping[op]] for op in ops & options.mapping.keys()))
+        return 0 if target in wanted else 1 if target in fallback else 2
+
+    by_value: dict[int, list[int]] = defaultdict(list)
+    for k, kernel in enumerate(problem.kernels):
+        by_value[kernel.value].append(k)
+    return _solution(explored, rank)
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "optimal": optimal,
+    "priority": priority,
+    "largest": largest,
+    "op-map": op_map,
+}
+"""By name; `single:<target>` is made by `find`."""
+
+
+def find(name: str, problem: Problem) -> Strategy:
+    """The strategy of that name; an unknown one is a RewriteError."""
+    names = [target.name for target in problem.targets]
+    kind, _, target = name.partition(":")
+    if kind == "single":
+        if target not in names:
+            raise RewriteError(f"strategy `single` needs one of the targets: {', '.join(f'single:{n}' for n in names)}")
+        return single(target)
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    hint = did_you_mean(name, STRATEGIES)
+    known = ", ".join([*STRATEGIES, "single:<target>"])
+    raise RewriteError(f"unknown strategy `{name}`; there are {known}" + (f"; {hint}" if hint else ""))
+
+
+def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
+    """The placements of the strategies that everybody knows; None where one finds none."""
+    found = {"priority": priority(explored, options), "largest": largest(explored, options)}
+    if options.mapping:
+        found["op-map"] = op_map(explored, options)
+    for target in explored.problem.targets:
+        found[f"single:{target.name}"] = single(target.name)(explored, options)
+    return found
+
+
+Rank = Callable[[int, int], int | None]  # (value, target) -> preference, smaller first; None: never
+
+
+def _solution(explored: Explored, rank: Rank) -> Solution | None:
+    """Serves demands, consumers first: each value by the best-ranked target that all its readers can be reached from."""
+    problem = explored.problem
+    order = _order(explored)
+    candidates: dict[int, list[int]] = defaultdict(list)
+    for k, kernel in enumerate(problem.kernels):
+        if kernel.payload in problem.originals and all(
+            order.get(read.value, -1) < order.get(kernel.value, -1) for read in kernel.reads
+        ):
+            candidates[kernel.value].append(k)
+    demands: dict[int, set[int]] = defaultdict(set)  # value -> devices where it is read
+    inside: dict[int, set[int]] = defaultdict(set)  # tuple value -> targets that read it
+    for value, device in problem.roots:
+        demands[value].add(device)
+    chosen: list[int] = []
+    for value in sorted(order, key=lambda v: -order[v]):
+        if value not in demands and value not in inside:
+            continue
+        if value in problem.resident or any(v == value for v, _ in problem.given):
+            continue
+        picked = _pick(explored, candidates[value], demands.get(value, set()), inside.get(value, set()), rank)
+        if picked is None:
+            return None
+        for k in picked:
+            chosen.append(k)
+            kernel = problem.kernels[k]
+            for read in kernel.reads:
+                if read.value in problem.solo:
+                    inside[read.value].add(kernel.target)
+                else:
+                    device = problem.targets[kernel.target].device if read.device is None else read.device
+                    demands[read.value].add(device)
+    choices = merge_regions(problem, chosen[::-1])
+    checked = audit(problem, choices)
+    if checked.problems:
+        return None
+    return Solution(choices, checked.copies, checked.cost, 0, "feasible")
+
+
+def _pick(
+    explored: Explored, candidates: Sequence[int], devices: set[int], targets: set[int], rank: Rank
+) -> list[int] | None:
+    """The kernels that compute one value: one, or for a tuple one per target that reads it."""
+    problem = explored.problem
+
+    def key(k: int) -> tuple[int, int, int, int]:
+        kernel = problem.kernels[k]
+        place = rank(kernel.value, kernel.target)
+        assert place is not None
+        return (place, -len(explored.covers.get(kernel.payload, ())), kernel.cost, k)
+
+    def reaches(k: int) -> bool:
+        kernel = problem.kernels[k]
+        home = problem.targets[kernel.target].device
+        return all(home == d or (kernel.value, home, d) in problem.copies for d in devices)
+
+    able = sorted(
+        (k for k in candidates if rank(problem.kernels[k].value, problem.kernels[k].target) is not None), key=key
+    )
+    if targets:
+        best = [next((k for k in able if problem.kernels[k].target == t), None) for t in sorted(targets)]
+        return None if None in best else [k for k in best if k is not None]
+    found = next((k for k in able if reaches(k)), None)
+    return None if found is None else [found]
+
+
+def _order(explored: Explored) -> dict[int, int]:
+    """Values in the order in which the model computes them; inputs and constants first."""
+    order: dict[int, int] = {}
+    for index in (*explored.terms.inputs, *explored.terms.outputs):
+        order.setdefault(explored.class_of[index], 0)
+    for k, node in enumerate(explored.terms.nodes):
+        for o in node.outputs:
+            if o >= 0:
+                order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
+    for kernel in explored.problem.kernels:
+        node = explored.enodes[kernel.payload]
+        if node.result is not None and kernel.value in order:
+            order[node.inputs[0]] = order[kernel.value] - 1
+    return order
+
+
+def _largest_sets(explored: Explored) -> Rank:
+    """Greedy assignment of connected supported sets, as a ranking."""
+    problem = explored.problem
+    supported: dict[int, set[int]] = defaultdict(set)
+    reads: dict[int, set[int]] = defaultdict(set)
+    for kernel in problem.kernels:
+        if kernel.payload in problem.originals and kernel.target != 0:
+            supported[kernel.target].add(kernel.value)
+        if kernel.payload in problem.originals:
+            reads[kernel.value].update(read.value for read in kernel.reads)
+    assigned: dict[int, int] = {}
+    while True:
+        best = max(
+            (
+                (len(part), -target, part)
+                for target, values in sorted(supported.items())
+                for part in _components(values - assigned.keys(), reads)
+            ),
+            key=lambda found: (found[0], found[1], [-v for v in sorted(found[2])]),
+            default=None,
+        )
+        if best is None:
+            break
+        assigned |= dict.fromkeys(best[2], -best[1])
+    return lambda value, target: 0 if assigned.get(value) == target else 1 + target
+
+
+def _components(values: Iterable[int], reads: Mapping[int, set[int]]) -> list[frozenset[int]]:
+    """Connected parts of a set of values, along reads."""
+    left = set(values)
+    neighbours: dict[int, set[int]] = defaultdict(set)
+    for value in left:
+        for other in reads.get(value, set()) & left:
+            neighbours[value].add(other)
+            neighbours[other].add(value)
+    parts = []
+    for start in sorted(left):
+        if start not in left:
+            continue
+        part, stack = {start}, [start]
+        while stack:
+            for other in neighbours[stack.pop()]:
+                if other not in part:
+                    part.add(other)
+                    stack.append(other)
+        left -= part
+        parts.append(frozenset(part))
+    return parts
