@@ -18,6 +18,7 @@ from rewrite_engine.operators.types import Dimension, TensorType
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[Dimension, ...]
+Shapes = Sequence[Shape | None]
 
 
 class TypeMismatch(RewriteError):
@@ -113,6 +114,29 @@ class Call:
         if isinstance(left, int) or isinstance(right, int):
             return left if isinstance(left, int) else right
         return None  # two symbols: either may turn out to be 1
+
+    def unknown_of_rank(self, position: int) -> Shape | None:
+        """Unknown dimensions, as many as the operand (a vector of sizes) has elements; None when that is not known."""
+        shape = self.shape(position)
+        count = shape[0] if shape is not None and len(shape) == 1 else None
+        return (None,) * count if isinstance(count, int) else None
+
+    def broadcast_to(self, position: int, target: Shape) -> None:
+        """Raises unless the operand broadcasts to the target without changing it."""
+        shape = self.shape(position) or ()
+        if len(shape) > len(target):
+            raise self.fail(f"{self.label(position)} has more axes than the result")
+        for dim, wanted in zip(reversed(shape), reversed(target), strict=False):
+            if isinstance(dim, int) and isinstance(wanted, int) and dim not in (1, wanted):
+                raise self.fail(f"{self.label(position)} does not broadcast to {list(target)}")
+
+    def divided(self, dim: Dimension, divisor: int, what: str) -> Dimension:
+        """The size over the divisor; raises when that is no whole number."""
+        if isinstance(dim, int):
+            if dim % divisor:
+                raise self.fail(f"{what} {dim} are not a multiple of {divisor}")
+            return dim // divisor
+        return dim if divisor == 1 else None
 
 
 def product(dims: Iterable[Dimension]) -> Dimension:

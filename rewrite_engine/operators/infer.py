@@ -1,6 +1,6 @@
 """Type inference: the dtypes and shapes of an operator's results, and the refusal of inputs that it does not take.
 
-Dtypes follow from the schema's type variables, shapes from the tables `MOVEMENT_SHAPES` and `COMPUTE_SHAPES`.
+Dtypes follow from the schema's type variables, shapes from the table `SHAPE_RULES`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from rewrite_engine.operators.calls import Array, Call, Shape, TypeMismatch
 from rewrite_engine.operators.dtypes import DTYPE_CODES, array_dtype, dtype_name
 from rewrite_engine.operators.effective import effective_attributes
 from rewrite_engine.operators.facts import find
-from rewrite_engine.operators.shape_rules_compute import COMPUTE_SHAPES
-from rewrite_engine.operators.shape_rules_movement import MOVEMENT_SHAPES
+from rewrite_engine.operators.shapes import SHAPE_RULES
 from rewrite_engine.operators.types import TensorType
 
 __all__ = ["TypeMismatch", "infer_types"]
@@ -58,7 +57,7 @@ def infer_types(
 
 def _result_shapes(call: Call) -> list[Shape | None]:
     name = call.operator.name
-    rule = COMPUTE_SHAPES.get(name) or MOVEMENT_SHAPES.get(name)
+    rule = SHAPE_RULES.get(name)
     if rule is not None:
         return list(rule(call))
     if call.operator.pointwise:
@@ -76,7 +75,7 @@ def _bind_variables(call: Call) -> dict[str, tuple[str, int]]:
         if formal is None:
             continue
         if not call.given(position):
-            if formal.kind != "optional" and position < max(operator.min_inputs, len(operator.inputs)):
+            if formal.kind == "single" or (formal.kind == "variadic" and position < operator.min_inputs):
                 raise call.fail(f"{call.label(position)} is missing")
             continue
         dtype = call.inputs[position].dtype  # type: ignore[union-attr]
