@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rewrite_engine.loops.compute import COMBINES, Buffer, Compute, Host, Iter, Program, Statement, needed
 from rewrite_engine.loops.dtypes import INDEX, LOW_PRECISION, numpy_dtype
@@ -81,8 +82,8 @@ class Builder:
             self._known[tensor.name] = known
         return tensor
 
-    def constant(self, array: np.ndarray | Scalar, dtype: str | None = None) -> Tensor:
-        """A tensor of known elements, of the array's own type unless `dtype` is given."""
+    def constant(self, array: ArrayLike, dtype: str | None = None) -> Tensor:
+        """A tensor of known elements, of the array's own type (int64, float64 for numbers) unless `dtype` is given."""
         elements = np.asarray(array) if dtype is None else np.asarray(array).astype(numpy_dtype(dtype))
         tensor = self._tensor("c", elements.shape, elements.dtype.name)
         self.constants[tensor.name] = elements
@@ -260,11 +261,11 @@ class Builder:
         for name in dict.fromkeys(name for statement in statements for name in statement.reads):
             if name not in written and name not in self.constants and name not in self._known:
                 raise NeedsValue(self.tensor(name))
-        from rewrite_engine.loops import execute
+        from rewrite_engine.loops.execute import run
 
         known = {**self.constants, **self._known}
         result = np.empty(tensor.shape, numpy_dtype(tensor.dtype))
-        execute.run(Program((), (tensor.name,), self.tensors, known, statements), (), (result,))
+        run(Program((), (tensor.name,), self.tensors, known, statements), (), (result,))
         self._known[tensor.name] = result
         return result
 

@@ -19,7 +19,8 @@ Scalar = bool | int | float
 
 UNARY_FUNCTIONS = frozenset(
     {"exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-     "atanh", "tanh", "erf", "floor", "ceil", "round", "trunc", "abs", "sign", "neg", "not", "bit_not", "isnan", "isinf"}
+     "atanh", "tanh", "erf", "floor", "ceil", "round", "trunc", "abs", "sign", "neg", "not", "bit_not", "isnan",
+     "isinf"}
 )  # fmt: skip
 BINARY_FUNCTIONS = frozenset(
     {"pow", "mod", "fmod", "bit_and", "bit_or", "bit_xor", "xor", "shift_left", "shift_right", "atan2"}
@@ -124,6 +125,8 @@ class Expr:
         raise TypeError("an expression has no truth value here; use select, &, | and ~ for conditions on elements")
 
     def __repr__(self) -> str:
+        from rewrite_engine.loops.text import text
+
         return text(self)
 
 
@@ -365,38 +368,6 @@ def substitute(
 
 def _same(a: Expr, b: Expr) -> bool:
     return a is b
-
-
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "imul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "and": "&", "or": "|",
-}  # fmt: skip
-
-
-def text(root: Expr, names: Mapping[Expr, str] | None = None) -> str:
-    """The expression as text; nodes in `names` (other than `root`) are written by name."""
-    done: dict[Expr, str] = {}
-    for node in postorder(root):
-        named = names.get(node) if names and node is not root else None
-        done[node] = named or _node_text(node, [done[arg] for arg in node.args])
-    return done[root]
-
-
-def _node_text(node: Expr, args: list[str]) -> str:
-    if node.op == "const":
-        return str(node.value).lower() if node.dtype == "bool" else str(node.value)
-    if node.op == "var":
-        return node.name
-    if node.op == "load":
-        return f"{node.name}[{', '.join(args)}]"
-    if node.op == "lin":
-        return _index.linear_text(node, args)
-    if node.op == "fdiv":
-        return f"({args[0]} // {node.value})"
-    if node.op in _INFIX:
-        return f"({f' {_INFIX[node.op]} '.join(args)})"
-    if node.op == "cast":
-        return f"{node.dtype}({args[0]})"
-    return f"{node.op}({', '.join(args)})" if args else node.op
 
 
 from rewrite_engine.loops import index as _index  # noqa: E402  (the normal form of indices is built from the nodes above)

@@ -1,0 +1,97 @@
+"""From a kernel of a placed graph to a program: the computes of its body's operators, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.graph.placed import BodyNode, KernelCall
+from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
+from rewrite_engine.loops.compute import Program
+from rewrite_engine.loops.operators import OPERATORS
+from rewrite_engine.operators.types import TensorType
+
+
+def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[str, np.ndarray]) -> Program:
+    """The program of a kernel, its inputs and outputs in the order of the call's, not yet composed.
+
+    `types` covers the kernel's inputs and outputs, `constants` holds what is known of its inputs at compile time (shapes
+    and axes are read from there). Raises RewriteError for an operator without a compute, an unknown dimension, and a
+    shape that is only known at run time.
+    """
+    builder = Builder()
+    tensors: dict[str, Tensor] = {}
+    names: dict[str, str] = {}  # of the builder's inputs, as the user knows them
+    for name in call.inputs:
+        if name not in types:
+            raise RewriteError(f"kernel {call.name}: the type of its input {name} is not known")
+        tensor = builder.input(_sizes(call, name, types[name]), types[name].dtype, constants.get(name))
+        tensors[name] = tensor
+        names[tensor.name] = name
+    for node in call.body:
+        results = _operator(builder, call, node, tensors, names)
+        for name, tensor in zip(node.outputs, results, strict=False):
+            if name:
+                tensors[name] = tensor
+    for name in call.outputs:
+        if name not in tensors:
+            raise RewriteError(f"kernel {call.name}: no operator of its body computes its output {name}")
+        _check_output(call, name, types.get(name), tensors[name])
+    return builder.program([tensors[name] for name in call.outputs])
+
+
+def _operator(
+    builder: Builder, call: KernelCall, node: BodyNode, tensors: Mapping[str, Tensor], names: Mapping[str, str]
+) -> list[Tensor]:
+    where = f"kernel {call.name}, operator {node.op} ({next((name for name in node.outputs if name), '?')})"
+    compute = OPERATORS.get(node.op)
+    if compute is None:
+        hint = did_you_mean(node.op, OPERATORS)
+        raise RewriteError(f"{where}: there is no loop nest for this operator{'; ' + hint if hint else ''}")
+    missing = [name for name in node.inputs if name and name not in tensors]
+    if missing:
+        raise RewriteError(f"{where}: its input {missing[0]} is neither an input of the kernel nor computed before it")
+    inputs = [tensors[name] if name else None for name in node.inputs]
+    try:
+        results = compute(builder, inputs, node.attributes)
+    except NeedsValue as error:
+        source = names.get(error.tensor.name, error.tensor.name)
+        operand = next((i for i, t in enumerate(inputs) if t is not None and t.name == error.tensor.name), None)
+        place = f"its input {operand} ({source})" if operand is not None else f"the value {source}"
+        raise RewriteError(
+            f"{where}: {place} decides shapes and must be known at compile time; "
+            "bind the model's dynamic dimensions with --dim NAME=SIZE"
+        ) from error
+    except Unsupported as error:
+        raise RewriteError(f"{where}: {error}") from error
+    if sum(1 for name in node.outputs if name) and len(results) < _last_used(node):
+        raise RewriteError(f"{where}: {_last_used(node)} outputs expected, its loop nest computes {len(results)}")
+    return results
+
+
+def _last_used(node: BodyNode) -> int:
+    return max((number for number, name in enumerate(node.outputs, 1) if name), default=0)
+
+
+def _sizes(call: KernelCall, name: str, type_: TensorType) -> tuple[int, ...]:
+    sizes = [size for size in type_.shape or () if isinstance(size, int)]
+    if type_.shape is None or len(sizes) != len(type_.shape):
+        unknown = [size for size in type_.shape or () if isinstance(size, str)]
+        step = f"--dim {unknown[0]}=SIZE" if unknown else "--dim NAME=SIZE"
+        raise RewriteError(f"kernel {call.name}: the shape of {name} is not known ({type_}); bind it with {step}")
+    return tuple(sizes)
+
+
+def _check_output(call: KernelCall, name: str, type_: TensorType | None, tensor: Tensor) -> None:
+    if type_ is None or type_.shape is None:
+        return
+    same = len(type_.shape) == tensor.rank and all(
+        size == known for size, known in zip(tensor.shape, type_.shape, strict=True) if isinstance(known, int)
+    )
+    if not same or type_.dtype not in ("?", tensor.dtype):
+        found = f"{tensor.dtype}{list(tensor.shape)}"
+        raise RewriteError(
+            f"kernel {call.name}: its output {name} is {type_} in the model, its loop nest makes {found}"
+        )
