@@ -1,0 +1,126 @@
+"""Reading: a path, a `ModelProto` or an `onnx_ir.Model` in; a checked `ModelProto` with all its weights, and its source, out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from onnx import external_data_helper, serialization
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.draft import all_graphs
+from rewrite_engine.operators.dtypes import dtype_name
+from rewrite_engine.operators.types import TensorType
+
+Source = str | os.PathLike[str] | onnx.ModelProto | ir.Model
+"""Where a model comes from."""
+
+
+def read_model(source: Source) -> tuple[onnx.ModelProto, str, str]:
+    """The model, its name for messages and reports, and the SHA-256 of the file (of the message, without a file).
+
+    The caller's object is not changed. Raises `RewriteError` when the file is missing, a directory, empty, cut short or
+    not an ONNX model, when it has no graph or no outputs, and when weights are missing.
+    """
+    if isinstance(source, ir.Model):
+        model = ir.serde.serialize_model(source)
+        _bring_in(model, source)
+    elif isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+    else:
+        return _read_file(Path(source))
+    name = model.graph.name or "model"
+    _check(model, name)
+    return model, name, hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+
+
+def _read_file(path: Path) -> tuple[onnx.ModelProto, str, str]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise RewriteError(f"{path}: no such file; give the path of an ONNX model") from None
+    except IsADirectoryError:
+        raise RewriteError(f"{path}: expected an ONNX file, found a directory") from None
+    except OSError as error:
+        raise RewriteError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not content:
+        raise RewriteError(f"{path}: expected an ONNX model, found an empty file")
+    form = serialization.registry.get_format_from_file_extension(path.suffix) or "protobuf"
+    try:
+        model = onnx.load_model_from_string(content, format=form)
+    except Exception as error:  # whatever the parser of that format raises
+        reason = "" if form == "protobuf" else f" ({str(error).splitlines()[0]})"
+        raise RewriteError(
+            f"{path}: not an ONNX model, or a file cut short: it does not parse as {form}{reason}"
+        ) from None
+    if not model.HasField("graph"):
+        raise RewriteError(f"{path}: no graph in it: not an ONNX model, or a file cut short")
+    try:
+        external_data_helper.load_external_data_for_model(model, str(path.parent))
+    except Exception as error:
+        raise RewriteError(
+            f"{path}: its weights are in another file that cannot be read: {_first_line(error)}; "
+            "keep that file beside the model"
+        ) from None
+    _check(model, str(path))
+    return model, path.name, hashlib.sha256(content).hexdigest()
+
+
+def _bring_in(model: onnx.ModelProto, source: ir.Model) -> None:
+    """Weights that an `onnx_ir` model keeps in another file."""
+    for tensor in model.graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            held = source.graph.initializers[tensor.name].const_value
+            assert held is not None
+            try:
+                data = held.tobytes()
+            except OSError as error:
+                raise RewriteError(
+                    f"{model.graph.name}: weight `{tensor.name}` cannot be read: {_first_line(error)}"
+                ) from None
+            tensor.ClearField("external_data")
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            tensor.raw_data = data
+
+
+def _check(model: onnx.ModelProto, origin: str) -> None:
+    if not model.HasField("graph"):
+        raise RewriteError(f"{origin}: the model has no graph")
+    if not model.graph.output:
+        raise RewriteError(f"{origin}: the graph has no outputs, so there is nothing to compute")
+    if not model.opset_import:
+        if model.ir_version >= 3:
+            raise RewriteError(f"{origin}: no opset_import in it: not an ONNX model, or a file cut short")
+        model.opset_import.add(domain="", version=1)
+    for graph in all_graphs(model.graph):
+        for tensor in graph.initializer:
+            _check_weight(tensor, origin)
+
+
+def _check_weight(tensor: onnx.TensorProto, origin: str) -> None:
+    """Weights must be here, all of them: numbers that are not there must never be computed with."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise RewriteError(
+            f"{origin}: weight `{tensor.name}` is in another file; give the path of the model instead of its message"
+        )
+    expected = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims)).bytes
+    if tensor.HasField("raw_data"):
+        if expected is not None and len(tensor.raw_data) != expected:
+            raise RewriteError(
+                f"{origin}: weight `{tensor.name}` should hold {expected} bytes, found {len(tensor.raw_data)}: "
+                "the file is damaged"
+            )
+    elif math.prod(tensor.dims) and not any(len(getattr(tensor, name)) for name in _TYPED_DATA):
+        raise RewriteError(f"{origin}: weight `{tensor.name}` has no data: the file is damaged")
+
+
+_TYPED_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,95 @@
+"""Import and export: any ONNX model in, one `onnx_ir.Model` at one opset with bound dimensions and folded constants out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from onnx import inliner
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.dimensions import bind_dimensions
+from rewrite_engine.graph.draft import Draft
+from rewrite_engine.graph.fold import FOLD_CAP, fold, infer_types
+from rewrite_engine.graph.markers import DOMAIN, MARKS, is_ours, mark_function
+from rewrite_engine.graph.opset import to_opset
+from rewrite_engine.graph.tidy import (
+    check_and_sort,
+    compute_constant_outputs,
+    lift_constants,
+    make_draft,
+    remove_unused,
+)
+
+
+def import_model(
+    model: onnx.ModelProto, origin: str, dims: Mapping[str, int], folding: bool = True, cap: int = FOLD_CAP
+) -> ir.Model:
+    """The model in the form every later stage expects; see DESIGN, "Module". The message is used up.
+
+    Node identity is the first output's name; names of inputs and outputs stay. Raises `RewriteError`.
+    """
+    model = _inline_foreign_functions(model, origin)
+    draft = make_draft(model, origin)
+    check_and_sort(draft)
+    lift_constants(draft)
+    to_opset(draft)
+    _define_marks(draft)
+    lift_constants(draft)
+    bind_dimensions(draft, dims)
+    remove_unused(draft)
+    if folding:
+        fold(draft, cap)
+    else:
+        infer_types(draft)
+    compute_constant_outputs(draft)
+    return ir.serde.deserialize_model(draft.finish())
+
+
+def export_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
+    """Write the model; a file of that name is there whole or not at all. Raises `RewriteError` when it cannot be written."""
+    target = Path(path)
+    temporary = None
+    try:
+        content = ir.serde.serialize_model(model).SerializeToString(deterministic=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise RewriteError(f"{target}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _inline_foreign_functions(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Functions of the model's own become their bodies; regions and composites stay."""
+    foreign = [(f.domain, f.name) for f in model.functions if not is_ours(f.domain)]
+    if not foreign:
+        return model
+    try:
+        return inliner.inline_selected_functions(model, foreign)
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise RewriteError(f"{origin}: the model's functions cannot be inlined: {reason}") from None
+
+
+def _define_marks(draft: Draft) -> None:
+    """Marks that a user put into the model get their function, so that it runs and its types are inferred."""
+    used = {node.op_type for node in draft.graph.node if node.domain == DOMAIN and node.op_type in MARKS}
+    defined = {f.name for f in draft.model.functions if f.domain == DOMAIN}
+    draft.model.functions.extend(mark_function(mark) for mark in sorted(used - defined))
+    if used and all(o.domain != DOMAIN for o in draft.model.opset_import):
+        draft.model.opset_import.add(domain=DOMAIN, version=1)
