@@ -1,0 +1,147 @@
+"""Comparison of a bundle with ONNX Runtime on random inputs: the one place of the backend that runs a model elsewhere.
+
+In: a bundle and the ONNX model it came from. Out: the largest error per output. A check that cannot fail is no check,
+so the reference outputs of the two seeds must differ by far more than the tolerance, and the bundle runs twice per
+seed, to equal bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rewrite_engine.backend.bundle import Bundle
+from rewrite_engine.backend.inputs import random_inputs
+from rewrite_engine.diagnostics import RewriteError
+
+TOLERANCE = 1e-4
+SEPARATION = 100.0
+"""Outputs of two seeds must differ by at least this many times the tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCheck:
+    """One output for one seed (None: the inputs given). `error` is relative to the reference's largest magnitude."""
+
+    output: str
+    seed: int | None
+    error: float
+    magnitude: float
+    repeatable: bool  # both runs of the bundle gave the same bits
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """`separations` say, per output, how far the references of the two seeds are apart, relative to their magnitude."""
+
+    checks: tuple[OutputCheck, ...]
+    separations: Mapping[str, float]
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output is right, repeatable, and tells the seeds apart."""
+        return not self.problems
+
+    @property
+    def largest_error(self) -> float:
+        return max((check.error for check in self.checks), default=0.0)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, one sentence each."""
+        found = []
+        for check in self.checks:
+            where = f"output `{check.output}`" + ("" if check.seed is None else f", seed {check.seed}")
+            if not check.error <= self.tolerance:
+                found.append(f"{where}: expected an error of at most {self.tolerance:g}, found {check.error:g}")
+            if not check.repeatable:
+                found.append(f"{where}: expected the same bits in both runs, found a difference")
+        for output, separation in self.separations.items():
+            needed = SEPARATION * self.tolerance
+            if not separation >= needed:
+                message = f"expected the seeds to differ by {needed:g}, found {separation:g}"
+                found.append(f"output `{output}`: {message}: the check proves nothing")
+        return tuple(found)
+
+
+def compare(
+    bundle: Bundle,
+    reference_model: bytes,
+    seed: int = 0,
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    tolerance: float = TOLERANCE,
+) -> CheckReport:
+    """Run `bundle` and `reference_model` (an ONNX file's bytes) on random inputs of `seed` and `seed + 1`.
+
+    Given `inputs`, it runs on these alone.
+    Outputs are paired by position. Raises RewriteError when ONNX Runtime is not installed or refuses the model.
+    """
+    session = _session(reference_model)
+    seeds: Sequence[int | None] = (None,) if inputs is not None else (seed, seed + 1)
+    executor = bundle.executor()
+    names = list(bundle.outputs)
+    checks: list[OutputCheck] = []
+    references = []
+    for current in seeds:
+        feed = dict(inputs) if inputs is not None else random_inputs(bundle.inputs, current or 0)
+        first, second = executor.run(feed), executor.run(feed)
+        reference = _run(session, feed, len(names))
+        references.append(reference)
+        for name, expected in zip(names, reference, strict=True):
+            error, magnitude = relative_error(first[name], expected)
+            repeatable = first[name].tobytes() == second[name].tobytes()
+            checks.append(OutputCheck(name, current, error, magnitude, repeatable))
+    separations = {}
+    if len(references) == 2:
+        pairs = zip(names, *references, strict=True)
+        separations = {name: relative_error(one, other)[0] for name, one, other in pairs}
+    return CheckReport(tuple(checks), separations, tolerance)
+
+
+def relative_error(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+    """Largest difference over the largest finite magnitude of `expected`, and that magnitude.
+
+    NaN and infinities must be in the same places; otherwise, and where types or shapes differ, the error is infinite.
+    """
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return float("inf"), 0.0
+    if found.size == 0:
+        return 0.0, 0.0
+    one, other = found.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(other)
+    magnitude = float(np.abs(other[finite]).max(initial=0.0))
+    if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(one[finite]).all():
+        return float("inf"), magnitude
+    difference = float(np.abs(one[finite] - other[finite]).max(initial=0.0))
+    if difference == 0.0:
+        return 0.0, magnitude
+    return (difference / magnitude if magnitude else float("inf")), magnitude
+
+
+def _session(model: bytes) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise RewriteError("the check needs ONNX Runtime: install rewrite-engine[check]") from error
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime raises types of its own, one per status code
+        raise RewriteError(f"ONNX Runtime cannot load the reference model: {error}") from error
+
+
+def _run(session: Any, feed: Mapping[str, np.ndarray], outputs: int) -> list[np.ndarray]:
+    try:
+        arrays = [np.asarray(array) for array in session.run(None, dict(feed))]
+    except Exception as error:  # as above
+        raise RewriteError(f"ONNX Runtime cannot run the reference model: {error}") from error
+    if len(arrays) != outputs:
+        raise RewriteError(f"the reference model has {len(arrays)} outputs, expected {outputs} as in the bundle")
+    return arrays

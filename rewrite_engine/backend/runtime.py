@@ -1,0 +1,267 @@
+"""Execution of a bundle's graph.json with one memory per device; every misplaced or premature read is an error.
+
+In: a bundle (graph.json, memory plan, functions, a callable for each symbol, parameters). Out: the graph's outputs.
+Before each run every byte beside the parameters is poisoned (0xFF: NaN in floats), so nothing left over from an earlier
+run can look right. Reads graph.json as an independent executor would; proving it beforehand is `verify_plan`'s work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import ml_dtypes
+import numpy as np
+
+from rewrite_engine.backend.functions import Function
+from rewrite_engine.backend.graph_reader import Entry, Node, ReadGraph, read_graph
+from rewrite_engine.backend.memory import HOST, MemoryPlan, Storage
+from rewrite_engine.backend.packing import ALIGNMENT
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.operators.types import TensorType
+
+Kernel = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
+"""Reads the input arrays and fills the output arrays, which are contiguous and in device memory."""
+
+POISON = 0xFF
+
+
+class Runnable(Protocol):
+    """What an executor needs of a bundle: `graph` is the content of graph.json, functions and kernels are by symbol."""
+
+    @property
+    def graph(self) -> Mapping[str, object]: ...
+    @property
+    def plan(self) -> MemoryPlan: ...
+    @property
+    def functions(self) -> Mapping[str, Function]: ...
+    @property
+    def kernels(self) -> Mapping[str, Kernel]: ...
+    @property
+    def parameters(self) -> Mapping[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceArray:
+    """A value in a device's memory. `array` is a view of the device's bytes."""
+
+    value: str
+    device: str
+    array: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Wall-clock seconds of one kernel or copy."""
+
+    name: str
+    function: str
+    device: str
+    seconds: float
+
+
+class DeviceMemory:
+    """The bytes of one device, aligned to 64, with the parameters resident."""
+
+    def __init__(self, device: str, extent: int) -> None:
+        self.device = device
+        room = np.empty(extent + ALIGNMENT, dtype=np.uint8)
+        start = -room.ctypes.data % ALIGNMENT
+        self._bytes = room[start : start + extent]
+
+    def array(self, storage: Storage, tensor: TensorType) -> DeviceArray:
+        """The storage's bytes as an array of the given type. Raises RewriteError where they are not in this memory."""
+        dtype, shape = numpy_dtype(tensor.dtype), tensor.shape or ()
+        sizes = [size for size in shape if isinstance(size, int)]
+        needed = int(np.prod(sizes, dtype=np.int64)) * dtype.itemsize
+        if storage.device != self.device or storage.offset + needed > len(self._bytes):
+            raise RewriteError(
+                f"value `{storage.value}`: expected {needed} bytes at {storage.offset} of `{self.device}`, which has "
+                f"{len(self._bytes)}, found a storage on `{storage.device}`"
+            )
+        window = self._bytes[storage.offset : storage.offset + needed]
+        return DeviceArray(storage.value, self.device, window.view(dtype).reshape(sizes))
+
+    def poison(self, end: int) -> None:
+        """Fill the bytes before `end` (where the parameters begin) with 0xFF."""
+        self._bytes[:end] = POISON
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The NumPy dtype of an element type by name ("float32", "bfloat16", "int4"); RewriteError for an unknown one."""
+    try:
+        return np.dtype(getattr(ml_dtypes, name, name))
+    except TypeError:
+        raise RewriteError(f"expected the name of a NumPy dtype, found `{name}`") from None
+
+
+class Executor:
+    """Runs a bundle again and again; `times` holds the steps of the last run.
+
+    Nothing is proven first, and nothing has to be: a run checks each read and write as it happens. Raises RewriteError
+    when the graph is malformed, a parameter is missing or has another type, or a value has no storage.
+    """
+
+    def __init__(self, bundle: Runnable) -> None:
+        graph, problems = read_graph(bundle.graph)
+        if graph is None:
+            raise RewriteError("graph.json: " + "; ".join(problems))
+        self.times: tuple[StepTime, ...] = ()
+        self._graph: ReadGraph = graph
+        self._functions = bundle.functions
+        self._kernels = dict(bundle.kernels)
+        self._parameters = bundle.parameters
+        memories = {use.device: DeviceMemory(use.device, use.extent) for use in bundle.plan.devices}
+        storages = bundle.plan.by_value()
+        self._arrays = [_array(entry, storages, memories) for entry in graph.entries]
+        arguments = [node.outputs[0] for node in graph.nodes if node.kind == "argument"]
+        self._entry = {graph.entries[entry].name: entry for entry in arguments}
+        for name in (*graph.inputs, *graph.parameters):
+            if name not in self._entry:
+                raise RewriteError(f"graph.json: expected a null node for `{name}`, found none")
+        self._scratch = [(memories[device], end) for device, end in _parameter_starts(bundle.plan)]
+        self._load_parameters()
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Types of the graph's inputs by name, in order."""
+        return {name: self._graph.entries[self._entry[name]].type for name in self._graph.inputs}
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, as arrays of their own.
+
+        Raises RewriteError for inputs that are missing, unknown or of another type, for a kernel that is given an
+        operand in the wrong memory, for a value read before it is written, and for a parameter that was overwritten.
+        """
+        checked = self._check_inputs(inputs)
+        for memory, end in self._scratch:
+            memory.poison(end)
+        # Inputs and parameters are there from the start; a value a node has not computed yet is not.
+        written = {self._entry[name] for name in (*self._graph.inputs, *self._graph.parameters)}
+        for name, array in checked.items():
+            self._arrays[self._entry[name]].array[...] = array
+        times = []
+        for node in self._graph.nodes:
+            if node.kind == "argument":
+                continue
+            started = time.perf_counter()
+            self._step(node, written)
+            seconds = time.perf_counter() - started
+            device = self._graph.entries[node.outputs[0]].device if node.outputs else HOST
+            times.append(StepTime(node.name, node.function, device, seconds))
+            written.update(node.outputs)
+        self.times = tuple(times)
+        self._check_parameters()
+        outputs = {}
+        for entry in self._graph.heads:
+            name = self._graph.entries[entry].name
+            if entry not in written:
+                raise RewriteError(f"graph output `{name}` was never written")
+            outputs[name] = self._arrays[entry].array.copy()
+        return outputs
+
+    def _load_parameters(self) -> None:
+        for name in self._graph.parameters:
+            if name not in self._parameters:
+                raise RewriteError(f"parameter `{name}`: expected it among the stored parameters, found it missing")
+            target, stored = self._arrays[self._entry[name]].array, self._parameters[name]
+            if target.dtype != stored.dtype or target.shape != stored.shape:
+                expected, found = _describe(target), _describe(stored)
+                raise RewriteError(f"parameter `{name}`: expected {expected} as in graph.json, found {found}")
+            target[...] = stored
+
+    def _check_parameters(self) -> None:
+        """Parameters are as they were loaded: an overwritten one gives right results once and wrong ones after that."""
+        for name in self._graph.parameters:
+            resident = np.ascontiguousarray(self._arrays[self._entry[name]].array)
+            stored = np.ascontiguousarray(self._parameters[name])
+            if not np.array_equal(resident.reshape(-1).view(np.uint8), stored.reshape(-1).view(np.uint8)):
+                device = self._arrays[self._entry[name]].device
+                raise RewriteError(f"parameter `{name}` on `{device}` was overwritten during the run")
+
+    def _check_inputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        expected = self.inputs
+        for name in inputs:
+            if name not in expected:
+                hint = did_you_mean(name, expected)
+                known = f"expected {', '.join(f'`{known}`' for known in expected)}"
+                raise RewriteError(f"unknown input `{name}`: {known}" + (f"; {hint}" if hint else ""))
+        checked = {}
+        for name, tensor in expected.items():
+            if name not in inputs:
+                raise RewriteError(f"missing input `{name}`: expected {tensor}")
+            array = np.asarray(inputs[name])
+            if array.dtype != numpy_dtype(tensor.dtype) or array.shape != tensor.shape:
+                raise RewriteError(f"input `{name}`: expected {tensor}, found {_describe(array)}")
+            checked[name] = array
+        return checked
+
+    def _step(self, node: Node, written: set[int]) -> None:
+        """Run one kernel or copy on handles; both refuse what is not there."""
+        for entry in node.inputs:
+            if entry not in written:
+                name = self._graph.entries[entry].name
+                raise RewriteError(f"`{node.name}` reads value `{name}` before anything wrote it")
+        operands = [self._arrays[entry] for entry in node.inputs]
+        results = [self._arrays[entry] for entry in node.outputs]
+        if node.kind == "copy":
+            _copy(node, operands, results)
+        else:
+            self._launch(node, operands, results)
+
+    def _launch(self, node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> None:
+        function, kernel = self._functions.get(node.function), self._kernels.get(node.function)
+        if function is None or kernel is None:
+            raise RewriteError(f"`{node.name}`: expected a kernel `{node.function}`, found none of that symbol")
+        if len(operands) != len(function.inputs) or len(results) != len(function.outputs):
+            expected = f"{len(function.inputs)} operands and {len(function.outputs)} results"
+            raise RewriteError(f"kernel `{node.name}`: expected {expected}, found {len(operands)} and {len(results)}")
+        for position, operand in enumerate(operands):
+            _accept(node, "operand", position, operand, function.inputs[position], function.input_device(position))
+        for position, result in enumerate(results):
+            _accept(node, "result", position, result, function.outputs[position], function.device)
+        kernel([operand.array for operand in operands], [result.array for result in results])
+
+
+def _accept(node: Node, side: str, position: int, given: DeviceArray, tensor: TensorType, device: str) -> None:
+    """A kernel's own check of an argument: in its memory, of its type."""
+    where = f"kernel `{node.name}`: {side} {position}, value `{given.value}`"
+    if given.device != device:
+        raise RewriteError(f"{where}: expected it on device `{device}`, found it on `{given.device}`")
+    if given.array.dtype != numpy_dtype(tensor.dtype) or given.array.shape != tensor.shape:
+        raise RewriteError(f"{where}: expected {tensor}, found {_describe(given.array)}")
+
+
+def _copy(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> None:
+    """Move bytes from one memory to another."""
+    if len(operands) != 1 or len(results) != 1:
+        raise RewriteError(f"copy `{node.name}`: expected one operand and one result")
+    source, result = operands[0], results[0]
+    if source.array.dtype != result.array.dtype or source.array.shape != result.array.shape:
+        where = f"copy `{node.name}` of `{source.value}`"
+        raise RewriteError(f"{where}: expected {_describe(source.array)}, found {_describe(result.array)}")
+    result.array[...] = source.array
+
+
+def _array(entry: Entry, storages: Mapping[str, Storage], memories: Mapping[str, DeviceMemory]) -> DeviceArray:
+    storage, memory = storages.get(entry.name), memories.get(entry.device)
+    if storage is None:
+        raise RewriteError(f"value `{entry.name}`: expected a storage in the memory plan, found none")
+    if memory is None:
+        raise RewriteError(f"value `{entry.name}`: expected a device with a memory, found `{entry.device}`")
+    return memory.array(storage, entry.type)
+
+
+def _parameter_starts(plan: MemoryPlan) -> list[tuple[str, int]]:
+    """Where the parameters begin, by device: all that is before them is scratch."""
+    parameters = [storage for storage in plan.storages if storage.kind == "parameter"]
+    return [
+        (use.device, min((row.offset for row in parameters if row.device == use.device), default=use.extent))
+        for use in plan.devices
+    ]
+
+
+def _describe(array: np.ndarray) -> str:
+    return str(TensorType(array.dtype.name, array.shape))
