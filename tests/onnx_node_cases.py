@@ -1,0 +1,195 @@
+"""ONNX's own node tests, and random single-node models, run through the operators' computes.
+
+In: test cases of the `onnx` package (models of one or a few nodes, with inputs and expected outputs). Out: a verdict for
+each. Models of another opset are converted to 23, or taken as they are when their operators mean the same there.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rewrite_engine.loops import execute
+from rewrite_engine.loops.build import Builder, Tensor
+from rewrite_engine.loops.dtypes import numpy_dtype
+from rewrite_engine.loops.operators import Unsupported, operator_compute
+from rewrite_engine.operators import TensorType, effective_attributes
+
+OPSET = 23
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a case: "pass", "mismatch", "unsupported" or "error", and why."""
+
+    name: str
+    operators: tuple[str, ...]
+    outcome: str
+    reason: str = ""
+
+
+@functools.cache
+def all_cases() -> tuple[Any, ...]:
+    """Every node test case of the installed `onnx` package."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(load_model_tests(kind="node"))
+
+
+def operators_of(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The operator types of a model, in order of first use."""
+    return tuple(dict.fromkeys(node.op_type for node in model.graph.node))
+
+
+def judge(case: Any) -> Verdict:
+    """Runs every data set of a case and compares with the expected outputs, at the case's own tolerances."""
+    operators = operators_of(case.model)
+    try:
+        model = at_opset_23(case.model)
+        for inputs, expected in case.data_sets:
+            _refuse_other_than_tensors((*inputs, *expected))
+            feeds = {value.name: _array(x) for value, x in zip(model.graph.input, inputs, strict=False)}
+            for found, wanted in zip(run_model(model, feeds), expected, strict=True):
+                assert_close(found, _array(wanted), case.rtol or 1e-3, case.atol or 1e-7)
+    except Unsupported as refusal:
+        return Verdict(case.name, operators, "unsupported", str(refusal))
+    except AssertionError as difference:
+        return Verdict(case.name, operators, "mismatch", " ".join(str(difference).split())[:200])
+    except Exception as failure:  # a defect: reported with the case, never hidden
+        return Verdict(case.name, operators, "error", f"{type(failure).__name__}: {failure}"[:200])
+    return Verdict(case.name, operators, "pass")
+
+
+def at_opset_23(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the meaning it has at opset 23: unchanged where the schemas agree, converted up where they do not."""
+    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+    if version is None:
+        raise Unsupported(f"operators of domain {model.opset_import[0].domain}")
+    if version >= OPSET or all(_since(node, version) == _since(node, OPSET) for node in model.graph.node):
+        return model
+    from onnx import version_converter
+
+    return version_converter.convert_version(model, OPSET)
+
+
+def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    """The outputs of a model: each node lowered by its operator's compute, then executed in NumPy."""
+    builder = Builder()
+    values: dict[str, Tensor | None] = {"": None}
+    for initializer in model.graph.initializer:
+        values[initializer.name] = builder.constant(numpy_helper.to_array(initializer))
+    for name, array in feeds.items():
+        values[name] = builder.input(array.shape, array.dtype.name, known=array)
+    for node in model.graph.node:
+        if node.domain not in ("", "ai.onnx"):
+            raise Unsupported(f"operator {node.domain}::{node.op_type}")
+        operands = _operands(node, values)
+        types = [None if t is None else TensorType(t.dtype, t.shape) for t in operands]
+        attributes = effective_attributes(node.op_type, _attributes(node), types)
+        results = operator_compute(node.op_type)(builder, operands, attributes)
+        values.update({name: result for name, result in zip(node.output, results, strict=False) if name})
+    wanted = [tensor for value in model.graph.output if (tensor := values[value.name]) is not None]
+    program = builder.program(wanted)
+    results = [np.empty(tensor.shape, numpy_dtype(tensor.dtype)) for tensor in wanted]
+    execute.run(program, list(feeds.values()), results)
+    return results
+
+
+def run_node(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> list[Array]:
+    """One operator on arrays, through its compute."""
+    model = node_model(op, feeds, outputs, **attributes)
+    return run_model(model, {f"x{i}": x for i, x in enumerate(feeds) if x is not None})
+
+
+def reference(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> list[Array]:
+    """The same by ONNX's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    model = node_model(op, feeds, outputs, **attributes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [
+            np.asarray(y)
+            for y in ReferenceEvaluator(model).run(None, {f"x{i}": x for i, x in enumerate(feeds) if x is not None})
+        ]
+
+
+def node_model(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """A model of one node whose inputs have the types of the arrays."""
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(feeds)]
+    results = [f"y{i}" for i in range(outputs)]
+    typed = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in zip(names, feeds, strict=True)
+        if x is not None
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, results, **attributes)],
+        op,
+        typed,
+        [helper.make_empty_tensor_value_info(name) for name in results],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+def assert_close(found: Array, wanted: Array, rtol: float, atol: float) -> None:
+    """The same dtype and shape, and values within the tolerances; NaN equals NaN."""
+    assert found.dtype == wanted.dtype, f"dtype {found.dtype}, expected {wanted.dtype}"
+    assert found.shape == wanted.shape, f"shape {found.shape}, expected {wanted.shape}"
+    np.testing.assert_allclose(_comparable(found), _comparable(wanted), rtol=rtol, atol=atol)
+
+
+def _comparable(array: Array) -> Array:
+    """Small floats and small ints in a dtype that NumPy compares."""
+    plain = array.dtype.kind in "biu" or array.dtype.name in ("float32", "float64", "complex64", "complex128")
+    return array if plain and array.dtype.isbuiltin == 1 else array.astype(np.float32)
+
+
+def _since(node: onnx.NodeProto, version: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(node.op_type, version, node.domain).since_version)
+    except onnx.defs.SchemaError:
+        return -1
+
+
+def _operands(node: onnx.NodeProto, values: Mapping[str, Tensor | None]) -> list[Tensor | None]:
+    operands = [values[name] for name in node.input]
+    while operands and operands[-1] is None:
+        operands.pop()
+    return operands
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, object]:
+    attributes: dict[str, object] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            value = numpy_helper.to_array(value)
+        elif attribute.type == onnx.AttributeProto.GRAPH:
+            raise Unsupported(f"operator {node.op_type} with a subgraph")
+        elif attribute.type == onnx.AttributeProto.STRINGS:
+            value = tuple(text.decode() for text in value)
+        attributes[attribute.name] = value
+    return attributes
+
+
+def _refuse_other_than_tensors(values: Sequence[Any]) -> None:
+    for value in values:
+        if value is None or isinstance(value, (list, tuple, dict)):
+            raise Unsupported("sequences and optionals")
+        if _array(value).dtype.kind in "OUST":
+            raise Unsupported("strings")
+
+
+def _array(value: Any) -> Array:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
