@@ -41,8 +41,8 @@ NOWHERE = Span("<built in>", 1, 1, 1, 1)
 class TargetScope:
     """One target, all its openings merged. `items` are its capabilities, file by file (by path), in the order written.
 
-    `launch`, `flops` and `bandwidth` are None where no file gives them (a launch then is 0). `span` is None for a `host`
-    that no file opens. An option is read by its bare name in the target's guards, costs and `with` values.
+    `launch`, `flops` and `bandwidth` are None where no file gives them (a launch then is 0). `span` is None for a
+    `host` that no file opens. An option is read by its bare name in the target's guards, costs and `with` values.
     """
 
     name: str
@@ -265,7 +265,9 @@ def _device(name: str, openings: Sequence[TargetDecl], problems: list[Problem]) 
     if not given:
         if openings:
             problems.append(
-                Problem(openings[0].span, f"target `{name}` names no device", hint=f"write `target {name} on DEVICE {{`")
+                Problem(
+                    openings[0].span, f"target `{name}` names no device", hint=f"write `target {name} on DEVICE {{`"
+                )
             )
         return HOST
     for opening in given[1:]:

@@ -433,7 +433,8 @@ Declaration = (
 class RuleFile:
     """A parsed file; `source` is its text, for messages.
 
-    `broken` are the names of declarations that did not parse: reading one of them is not a further problem.
+    `broken` are the names of declarations that did not parse: reading one of them is not a further problem. "*" among
+    them stands for a broken include, which may have declared any name.
     """
 
     path: str

@@ -1,0 +1,56 @@
+"""Rule files as text -> syntax trees with positions, and every syntax error of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rewrite_engine.diagnostics import Problem, Span
+from rewrite_engine.language.grammar import parser
+from rewrite_engine.language.syntax import Expr, RuleFile
+from rewrite_engine.language.tree import Context, TooDeep, convert
+
+if TYPE_CHECKING:
+    from lark import Tree
+
+
+def normalise(text: str) -> str:
+    """The text without a byte order mark and with line feeds only; line and column numbers stay as they were."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse(text: str, path: str) -> tuple[RuleFile, list[Problem]]:
+    """The declarations of a rule file that can be read, and every syntax error in it. `path` is for messages.
+
+    >>> parse("let q8 = {int8, uint8}", "t.pat")[0].items[0].name
+    'q8'
+    >>> print(parse("suports Relu", "t.pat")[1][0].message)
+    unknown declaration `suports`
+    """
+    from lark.exceptions import UnexpectedInput
+
+    source = normalise(text)
+    context = Context(path, tuple(source.split("\n")))
+    try:
+        trees: list[Tree[Any]] = [parser().parse(source, start="start")]
+    except UnexpectedInput:
+        from rewrite_engine.language.resync import recover
+
+        recovered = recover(source, path)
+        trees = recovered.trees
+        context.broken.update(recovered.broken)
+        context.problems.extend(recovered.problems)
+    items = [item for tree in trees for item in convert(tree, context).value if not isinstance(item, TooDeep)]
+    problems = sorted(context.problems, key=lambda problem: (problem.span, problem.message))
+    return RuleFile(path, source, tuple(items), frozenset(context.broken)), problems
+
+
+def parse_value(text: str, path: str) -> Expr | Problem:
+    """One expression, such as the value of a setting, or what is wrong with it."""
+    from lark.exceptions import UnexpectedInput
+
+    context = Context(path, (text,))
+    try:
+        expr: Expr = convert(parser().parse(text, start="value"), context)
+    except UnexpectedInput:
+        return Problem(Span(path, 1, 1, 1, len(text) + 1), f"expected a value, found `{text}`")
+    return context.problems[0] if context.problems else expr
