@@ -112,6 +112,8 @@ class Builder:
         indices = tuple(it.expr for it in parallel)
         body = f(*indices, *(it.expr for it in reduction))
         epilogue = post(accumulator(body.dtype), *indices) if post is not None else None
+        if epilogue is not None and epilogue.op == "acc":
+            epilogue = None
         result = body if epilogue is None else epilogue
         target = dtype or ("int64" if result.dtype == INDEX else result.dtype)
         if result.dtype != target:

@@ -17,9 +17,9 @@ from rewrite_engine.operators.types import TensorType
 def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[str, np.ndarray]) -> Program:
     """The program of a kernel, its inputs and outputs in the order of the call's, not yet composed.
 
-    `types` covers the kernel's inputs and outputs, `constants` holds what is known of its inputs at compile time (shapes
-    and axes are read from there). Raises RewriteError for an operator without a compute, an unknown dimension, and a
-    shape that is only known at run time.
+    `types` covers the kernel's inputs and outputs; `constants` holds what is known of its inputs at compile time, where
+    shapes and axes are read. Raises RewriteError for an operator without a compute, an unknown dimension, and a shape
+    that is only known at run time.
     """
     builder = Builder()
     tensors: dict[str, Tensor] = {}
