@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewrite_engine.graph.module import Module, SourceInfo, bundled_model, load, save
+    from rewrite_engine.graph.module import Module, SourceInfo, bundled_model, load, model_bytes, save
     from rewrite_engine.graph.names import Names
     from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
-    from rewrite_engine.graph.placed_io import read, write
+    from rewrite_engine.graph.placed_io import NotPlacedError, read_placed, write_placed
     from rewrite_engine.graph.plain import strip
     from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
     from rewrite_engine.graph.to_terms import from_terms, to_terms
@@ -24,6 +24,7 @@ _HOMES = {
     "KernelCall": "placed",
     "Module": "module",
     "Names": "names",
+    "NotPlacedError": "placed_io",
     "PlacedGraph": "placed",
     "SourceInfo": "module",
     "Term": "terms",
@@ -32,11 +33,12 @@ _HOMES = {
     "bundled_model": "module",
     "from_terms": "to_terms",
     "load": "module",
-    "read": "placed_io",
+    "model_bytes": "module",
+    "read_placed": "placed_io",
     "save": "module",
     "strip": "plain",
     "to_terms": "to_terms",
-    "write": "placed_io",
+    "write_placed": "placed_io",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "KernelCall",
     "Module",
     "Names",
+    "NotPlacedError",
     "PlacedGraph",
     "SourceInfo",
     "Term",
@@ -54,11 +57,12 @@ __all__ = [
     "bundled_model",
     "from_terms",
     "load",
-    "read",
+    "model_bytes",
+    "read_placed",
     "save",
     "strip",
     "to_terms",
-    "write",
+    "write_placed",
 ]
 
 

@@ -1,7 +1,7 @@
 """Shapes, constants and shape arithmetic to a fixpoint.
 
-A pass goes over the nodes in order: what has known inputs (or asks for a known shape) becomes a constant, and the types of
-what reads it are inferred anew at once, so that a chain of shape arithmetic folds in one pass.
+A pass goes over the nodes in order: what has known inputs (or asks for a known shape) becomes a constant, and the
+types of what reads it are inferred anew at once, so that a chain of shape arithmetic folds in one pass.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class _Pass:
         if operator is None or operator.random:
             return False
         constants = self.draft.constants
-        if node.op_type == "Identity" and node.input[0] in constants and node.output[0] not in self.outputs | self.inside:
+        again = node.op_type == "Identity" and node.input[0] in constants
+        if again and node.output[0] not in self.outputs | self.inside:
             self.aliases[node.output[0]] = node.input[0]
             self.improved.add(node.input[0])
             return True

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 
 from rewrite_engine.graph.fold import FOLD_CAP
 from rewrite_engine.graph.onnx_file import Source, read_model
-from rewrite_engine.graph.onnx_io import export_model, import_model
+from rewrite_engine.graph.onnx_io import export_model, import_model, model_bytes
+
+__all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "module_of", "save"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def load(
     """Import a model: a path, a `ModelProto` or an `onnx_ir.Model` (neither is changed).
 
     `dims` gives dynamic dimensions their sizes, by name. With `fold`, constants and shape arithmetic are folded into
-    constants of at most `fold_cap` bytes each. Raises `RewriteError` with one message for a file that is missing, damaged
-    or not ONNX, for an operator that cannot be brought to opset 23, and for an unknown dimension.
+    constants of at most `fold_cap` bytes each. Raises `RewriteError` with one message for a file that is missing,
+    damaged or not ONNX, for an operator that cannot be brought to opset 23, and for an unknown dimension.
     """
     model, name, digest = read_model(source)
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
@@ -53,22 +55,16 @@ def load(
 
 
 def save(module: Module, path: str | os.PathLike[str]) -> None:
-    """Write the module's model as an ONNX file, whole or not at all. Raises `RewriteError` when it cannot be written."""
+    """Write the module's model as an ONNX file, whole or not at all. Raises `RewriteError` when it cannot be."""
     export_model(module.model, path)
 
 
 def module_of(model: ir.Model) -> Module:
     """A module of a model that is in the form of an import already, such as a rewritten or a placed one."""
-    message = ir.serde.serialize_model(model)
-    return Module(model, SourceInfo(model.graph.name or "model", _digest(message), len(message.graph.node)))
+    digest = hashlib.sha256(model_bytes(model)).hexdigest()
+    return Module(model, SourceInfo(model.graph.name or "model", digest, model.graph.num_nodes()))
 
 
 def bundled_model() -> Path:
     """The model that comes with the package: MobileNetV2 with small widths, images of 64 by 64, ten classes."""
     return Path(__file__).parent.parent / "_models" / "mobilenetv2.onnx"
-
-
-def _digest(message: onnx.ModelProto) -> str:
-    import hashlib
-
-    return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()

@@ -23,7 +23,7 @@ _KINDS = {
 
 
 def operator_name(node: ir.Node) -> str:
-    """"Conv", or "com.microsoft::FusedMatMul" outside the default domain."""
+    """ "Conv", or "com.microsoft::FusedMatMul" outside the default domain."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 

@@ -1,4 +1,4 @@
-"""Reading: a path, a `ModelProto` or an `onnx_ir.Model` in; a checked `ModelProto` with all its weights, and its source, out."""
+"""Reading: a path, a `ModelProto` or an `onnx_ir.Model` in; a checked `ModelProto` with all its weights out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import and export: any ONNX model in, one `onnx_ir.Model` at one opset with bound dimensions and folded constants out."""
+"""Import and export: any ONNX model in, one at opset 23, with bound dimensions and folded constants, out."""
 
 from __future__ import annotations
 
@@ -50,12 +50,18 @@ def import_model(
     return ir.serde.deserialize_model(draft.finish())
 
 
+def model_bytes(model: ir.Model) -> bytes:
+    """The content of the model's ONNX file; the same model gives the same bytes."""
+    content: bytes = ir.serde.serialize_model(model).SerializeToString(deterministic=True)
+    return content
+
+
 def export_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
-    """Write the model; a file of that name is there whole or not at all. Raises `RewriteError` when it cannot be written."""
+    """Write the model; the file is there whole or not at all. Raises `RewriteError` when it cannot be written."""
     target = Path(path)
     temporary = None
     try:
-        content = ir.serde.serialize_model(model).SerializeToString(deterministic=True)
+        content = model_bytes(model)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
             file.write(content)

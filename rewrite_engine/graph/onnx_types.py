@@ -1,4 +1,4 @@
-"""Types and elements between ONNX and the project: `TypeProto` and `onnx_ir` values to `TensorType`, tensors to NumPy."""
+"""Types and elements between ONNX and the project: values and messages to `TensorType`, tensors to NumPy."""
 
 from __future__ import annotations
 

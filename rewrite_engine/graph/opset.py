@@ -37,7 +37,7 @@ def to_opset(draft: Draft) -> None:
 
 
 def _one_spelling(model: onnx.ModelProto) -> None:
-    """"ai.onnx" is the default domain's other name."""
+    """ "ai.onnx" is the default domain's other name."""
     for graph in all_graphs(model.graph):
         for node in graph.node:
             if node.domain == "ai.onnx":
@@ -128,7 +128,8 @@ def _resizes(draft: Draft) -> dict[str, str]:
     for graph in all_graphs(draft.graph):
         for node in graph.node:
             if not node.domain and node.op_type in ("Upsample", "Resize"):
-                scales = draft.array(node.input[1]) if len(node.input) > 1 and node.input[1] in draft.constants else None
+                known = len(node.input) > 1 and node.input[1] in draft.constants
+                scales = draft.array(node.input[1]) if known else None
                 shrinks = scales is not None and bool(np.all(scales <= 1)) and bool(np.any(scales < 1))
                 found[node.output[0]] = "ceil" if shrinks else "floor"
     return found

@@ -1,4 +1,4 @@
-"""Graphs inside operators (If, Loop, Scan, …): opaque to everything but reading and writing, with the values they capture."""
+"""Graphs inside operators (If, Loop, Scan, …): opaque to all but reading and writing, with the values they capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form that import gives a graph: each name written once, nodes in order, constants as initializers, nothing unused."""
+"""The form of an imported graph: each name written once, nodes in order, constants as initializers, nothing unused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import helper
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.draft import Draft, captured, inner_graphs, reads, replace
 from rewrite_engine.graph.names import Names
-from rewrite_engine.graph.onnx_types import proto_array, tensor_proto
+from rewrite_engine.graph.onnx_types import Array, proto_array, tensor_proto
 
 
 def make_draft(model: onnx.ModelProto, origin: str) -> Draft:
@@ -96,7 +96,7 @@ def remove_unused(draft: Draft) -> None:
 
 
 def compute_constant_outputs(draft: Draft) -> None:
-    """A graph output that is a constant is computed from it: c => Identity(c), so that outputs are computed or inputs."""
+    """A graph output that is a constant is computed from it: c => Identity(c); so outputs are computed or inputs."""
     outputs = list(dict.fromkeys(o.name for o in draft.graph.output if o.name in draft.constants))
     if not outputs:
         return
@@ -167,7 +167,7 @@ _PLAIN = {
 }
 
 
-def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:  # type: ignore[type-arg]
+def _dense(sparse: onnx.SparseTensorProto) -> Array:
     values, indices = proto_array(sparse.values), proto_array(sparse.indices)
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     if indices.ndim == 1:

@@ -16,7 +16,7 @@ from rewrite_engine.operators import TensorType, effective_attributes
 
 
 def to_terms(module: Module) -> Terms:
-    """The module's main graph as terms: effective attributes, types, constants as arrays, trailing absent inputs trimmed.
+    """The main graph as terms: effective attributes, types, constants as arrays, trailing absent inputs trimmed.
 
     `OnDevice` marks leave the graph and become pins of the values they mark. Raises `RewriteError` for a value that two
     marks want on different devices.
