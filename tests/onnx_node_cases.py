@@ -20,7 +20,7 @@ from rewrite_engine.loops import execute
 from rewrite_engine.loops.build import Builder, Tensor
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.operators import Unsupported, operator_compute
-from rewrite_engine.operators import TensorType, effective_attributes
+from rewrite_engine.operators import TensorType, effective_attributes, find
 
 OPSET = 23
 Array = np.ndarray[Any, Any]
@@ -94,8 +94,10 @@ def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]
         if node.domain not in ("", "ai.onnx"):
             raise Unsupported(f"operator {node.domain}::{node.op_type}")
         operands = _operands(node, values)
+        attributes = _attributes(node)
+        _refuse_later_opsets(node, operands, attributes)
         types = [None if t is None else TensorType(t.dtype, t.shape) for t in operands]
-        attributes = effective_attributes(node.op_type, _attributes(node), types)
+        attributes = effective_attributes(node.op_type, attributes, types)
         results = operator_compute(node.op_type)(builder, operands, attributes)
         values.update({name: result for name, result in zip(node.output, results, strict=False) if name})
     wanted = [tensor for value in model.graph.output if (tensor := values[value.name]) is not None]
@@ -160,6 +162,17 @@ def _since(node: onnx.NodeProto, version: int) -> int:
         return int(onnx.defs.get_schema(node.op_type, version, node.domain).since_version)
     except onnx.defs.SchemaError:
         return -1
+
+
+def _refuse_later_opsets(node: onnx.NodeProto, operands: Sequence[object], attributes: Mapping[str, object]) -> None:
+    operator = find(node.op_type)
+    if operator is None:
+        raise Unsupported(f"operator {node.op_type}, which opset {OPSET} does not have")
+    later = sorted(attributes.keys() - operator.attributes.keys())
+    if later:
+        raise Unsupported(f"{node.op_type} with {', '.join(later)}, which opset {OPSET} does not have")
+    if operator.max_inputs is not None and len(operands) > operator.max_inputs:
+        raise Unsupported(f"{node.op_type} with {len(operands)} inputs, which opset {OPSET} does not have")
 
 
 def _operands(node: onnx.NodeProto, values: Mapping[str, Tensor | None]) -> list[Tensor | None]:

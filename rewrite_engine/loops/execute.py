@@ -37,8 +37,8 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
     """
     for role, names, arrays in (("input", program.inputs, inputs), ("output", program.outputs, outputs)):
         _check(program, role, names, arrays)
-    env = {name: np.ascontiguousarray(array) for name, array in zip(program.inputs, inputs, strict=True)}
-    env.update((name, np.ascontiguousarray(array)) for name, array in program.constants.items())
+    env = {name: np.asarray(array, order="C") for name, array in zip(program.inputs, inputs, strict=True)}
+    env.update((name, np.asarray(array, order="C")) for name, array in program.constants.items())
     results = dict(zip(program.outputs, outputs, strict=True))
     for statement, dead in zip(program.statements, last_uses(program), strict=True):
         for name in statement.outputs:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rewrite_engine.loops.build import Unsupported
+from rewrite_engine.loops.operators.attention import ATTENTION
 from rewrite_engine.loops.operators.common import Attributes, Operands, OperatorCompute
 from rewrite_engine.loops.operators.contractions import CONTRACTIONS
 from rewrite_engine.loops.operators.gather import GATHER
+from rewrite_engine.loops.operators.losses import LOSSES
 from rewrite_engine.loops.operators.movement import MOVEMENT
 from rewrite_engine.loops.operators.normalisation import NORMALISATION
 from rewrite_engine.loops.operators.pointwise import POINTWISE
@@ -28,6 +30,8 @@ OPERATORS: Mapping[str, OperatorCompute] = {
     **GATHER,
     **QUANTISE,
     **SHAPES,
+    **ATTENTION,
+    **LOSSES,
 }
 """Operator of the default domain -> its compute."""
 

@@ -61,9 +61,9 @@ def text(attributes: Attributes, name: str) -> str:
 
 
 def dtype_attribute(attributes: Attributes, name: str, operator: str) -> str:
-    """The dtype that an attribute names by its ONNX code. Raises `Unsupported` for strings and complex numbers."""
+    """The dtype that an attribute names by its ONNX code. Raises `Unsupported` for those without computes."""
     dtype = dtype_name(attributes[name])
-    if dtype in ("?", "string", "complex64", "complex128"):
+    if dtype in ("?", "string", "complex64", "complex128", "float8_e8m0fnu"):
         raise Unsupported(f"{operator} to {'a dtype of code ' + str(attributes[name]) if dtype == '?' else dtype}")
     return dtype
 

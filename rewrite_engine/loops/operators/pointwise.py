@@ -165,7 +165,7 @@ def _power(u: Expr, v: Expr) -> Expr:
     if u.dtype == v.dtype:
         return call("pow", u, v)
     working = u.dtype if is_float(u.dtype) or not is_float(v.dtype) else "float64"
-    return call("pow", cast(u, working), cast(v, working))
+    return cast(call("pow", cast(u, working), cast(v, working)), u.dtype)
 
 
 def _modulo(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:

@@ -31,14 +31,14 @@ def quantised(v: Expr, scale: Expr, zero_point: Expr | None, dtype: str, saturat
     return cast(cast(clamp(rounded, *limits(dtype)), "int32"), dtype)
 
 
-def _parameter_indices(x: Tensor, scale: Tensor, attributes: Attributes, i: Sequence[Expr]) -> list[Expr | int]:
-    """Which element of a scale or zero point goes with the element of x at i: per tensor, per axis, or per block."""
-    if scale.size == 1 and scale.rank <= 1:
-        return [0] * scale.rank
+def _parameter(parameter: Tensor, attributes: Attributes, i: Sequence[Expr]) -> Expr:
+    """The element of a scale or zero point that goes with the element at i: per tensor, per axis, or per block."""
+    if parameter.size == 1 and parameter.rank <= 1:
+        return parameter[[0] * parameter.rank]
     axis, block = integer(attributes, "axis"), integer(attributes, "block_size")
     if block:
-        return [index // block if position == axis else index for position, index in enumerate(i)]
-    return [i[axis]]
+        return parameter[[index // block if position == axis else index for position, index in enumerate(i)]]
+    return parameter[i[axis]]
 
 
 def _quantize_linear(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
@@ -52,9 +52,9 @@ def _quantize_linear(b: Builder, inputs: Operands, attributes: Attributes) -> li
     saturate = bool(integer(attributes, "saturate"))
 
     def element(*i: Expr) -> Expr:
-        at = _parameter_indices(x, scale, attributes, i)
-        zero = zero_point[at] if zero_point is not None else None
-        return quantised(cast(x[i], "float32"), cast(scale[at], "float32"), zero, dtype, saturate)
+        zero = _parameter(zero_point, attributes, i) if zero_point is not None else None
+        step = cast(_parameter(scale, attributes, i), "float32")
+        return quantised(cast(x[i], "float32"), step, zero, dtype, saturate)
 
     return [b.compute(x.shape, element)]
 
@@ -66,11 +66,10 @@ def _dequantize_linear(b: Builder, inputs: Operands, attributes: Attributes) -> 
     working = "float32" if is_float(x.dtype) else "int32"
 
     def element(*i: Expr) -> Expr:
-        at = _parameter_indices(x, scale, attributes, i)
         value = cast(x[i], working)
         if zero_point is not None and x.dtype != "int32":  # int32 has a zero point of 0
-            value = value - cast(zero_point[at], working)
-        return cast(cast(value, "float32") * cast(scale[at], "float32"), dtype)
+            value = value - cast(_parameter(zero_point, attributes, i), working)
+        return cast(cast(value, "float32") * cast(_parameter(scale, attributes, i), "float32"), dtype)
 
     return [b.compute(x.shape, element)]
 

@@ -128,28 +128,11 @@ def _hardmax(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tenso
 
 
 def _top_k(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
-    """By ranks: an element's rank is the number of elements before it in the order asked for (ties: lower index first)."""
+    """A sort: not a loop nest. Always sorted; of equal elements the first comes first."""
     x, axis, k = required(inputs, 0), integer(attributes, "axis"), host_integer(b, required(inputs, 1))
-    largest, size = integer(attributes, "largest"), x.shape[axis]
-
-    def goes_before(*i: Expr) -> Expr:
-        *outer, r = i
-        here, other = x.lift(outer), x.lift(replaced(outer, axis, r))
-        ahead = here < other if largest else other < here
-        counts = ahead | (other.eq(here) & (r < outer[axis]))
-        return select(counts, const(1, "int64"), const(0, "int64"))
-
-    rank = b.compute(x.shape, goes_before, [size], "sum")
-
-    def holder(*i: Expr) -> Expr:
-        *outer, r = i
-        holds = rank[replaced(outer, axis, r)].eq(cast(outer[axis], "int64"))
-        return select(holds, cast(r, "int64"), const(-1, "int64"))
-
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    indices = b.compute(shape, holder, [size], "max")
-    values = b.move(x, shape, lambda *i: replaced(i, axis, cast(indices[i], "index")))
-    return [values, indices]
+    largest = bool(integer(attributes, "largest"))
+    return b.host("sort", [x], [(shape, x.dtype), (shape, "int64")], axis=axis, count=k, largest=largest)
 
 
 def _cumulative_sum(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
