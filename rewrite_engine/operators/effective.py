@@ -164,9 +164,9 @@ def _same_pads(
 
 
 def _conv_transpose(found: dict[str, Any], inputs: _Inputs) -> None:
-    """ConvTranspose: `pads` also follow from `output_shape` (then dropped), or from SAME_*, which means size * stride.
+    """ConvTranspose: `pads` follow from `output_shape` too (then dropped), or from SAME_*: at most size * stride.
 
-    Where the wanted size is beyond the natural one, the rest is `output_padding`.
+    Where `output_shape` is beyond the natural size, the rest is `output_padding`.
     """
     kernel = _fill_window(found, inputs, 1)
     if kernel is None:
@@ -188,7 +188,7 @@ def _conv_transpose(found: dict[str, Any], inputs: _Inputs) -> None:
             small, large = max(total, 0) // 2, (max(total, 0) + 1) // 2
             before.append(small if auto == "SAME_UPPER" else large)
             after.append(large if auto == "SAME_UPPER" else small)
-            beyond.append(extra + max(-total, 0))
+            beyond.append(extra + max(-total, 0) if wanted is not None else extra)
         found["pads"], found["output_padding"] = (*before, *after), tuple(beyond)
         found.pop("output_shape", None)
     elif auto == "VALID":

@@ -110,7 +110,7 @@ def _dft(call: Call) -> Shapes:
     if shape is None:
         return [None]
     if call.given(2) and axis is None:
-        return [(*(None for _ in shape[:-1]), 2)]
+        return [(*(None for _ in shape[:-1]), 1 if call.attributes["onesided"] and call.attributes["inverse"] else 2)]
     place = call.axis(axis[0] if axis else -2, len(shape))
     size: Dimension = length[0] if length else None if call.given(1) else shape[place]
     if call.attributes["onesided"] and call.attributes["inverse"]:  # from half a spectrum to a real signal
