@@ -314,7 +314,7 @@ def _read_functions(root: Path, contents: Mapping[str, bytes]) -> tuple[dict[str
         if file not in read:
             try:
                 read[file] = read_program(text)
-            except (KeyError, TypeError, ValueError) as error:
-                raise RewriteError(f"{root / file}: expected a program: {error!r}") from error
+            except (RewriteError, ValueError) as error:
+                raise RewriteError(f"{root / file}: {error}") from error
         programs[symbol] = read[file]
     return functions, programs

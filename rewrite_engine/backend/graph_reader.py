@@ -16,12 +16,13 @@ from rewrite_engine.operators.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value: its name, type, device (its name, or "device type N" when nothing has that type) and storage id."""
+    """One value: its name, type, device (its name, or "device type N" when nothing has that type), storage id, offset."""
 
     name: str
     type: TensorType
     device: str
     storage_id: int
+    offset: int
     node: int
 
 
@@ -106,8 +107,10 @@ def _read(graph: object, problems: list[str]) -> ReadGraph | None:
     if problems:
         return None
     names = _strings(facts.get("values"), f"{METADATA} values")
-    if len(names) != pointers[-1]:
-        raise _Malformed(f"{METADATA} values: expected {pointers[-1]} names, found {len(names)}")
+    offsets = _integers(facts.get("offsets"), f"{METADATA} offsets")
+    if len(names) != pointers[-1] or len(offsets) != pointers[-1]:
+        found = f"{len(names)} names and {len(offsets)} offsets"
+        raise _Malformed(f"{METADATA}: expected a name and an offset for each of {pointers[-1]} entries, found {found}")
     by_type = {kind: name for name, kind in devices.items()}
     entries = tuple(
         Entry(
@@ -115,6 +118,7 @@ def _read(graph: object, problems: list[str]) -> ReadGraph | None:
             type=TensorType(columns.dltype[entry], columns.shape[entry]),
             device=by_type.get(columns.device_index[entry], f"device type {columns.device_index[entry]}"),
             storage_id=columns.storage_id[entry],
+            offset=offsets[entry],
             node=node,
         )
         for node in range(len(rows))

@@ -35,7 +35,7 @@ def program_text(program: Program) -> str:
 
 
 def read_program(text: str) -> Program:
-    """The program that `program_text` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    """The program that `program_text` wrote. Raises ValueError for what is not JSON, RewriteError for anything else."""
     from rewrite_engine.loops import serialize
 
     return serialize.from_json(json.loads(text))

@@ -1,8 +1,9 @@
 """Execution of a bundle's graph.json with one memory per device; every misplaced or premature read is an error.
 
 In: a bundle (graph.json, memory plan, functions, a callable for each symbol, parameters). Out: the graph's outputs.
-Before each run every byte beside the parameters is poisoned (0xFF: NaN in floats), so nothing left over from an earlier
-run can look right. Reads graph.json as an independent executor would; proving it beforehand is `verify_plan`'s work.
+Before each run every byte beside the parameters is poisoned (0xFF: NaN in floats), and so are a step's results before
+it starts: nothing left over can look right. Reads graph.json as an independent executor would; proving it beforehand
+is `verify_plan`'s work.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class DeviceArray:
     value: str
     device: str
     array: np.ndarray
+
+    def poison(self) -> None:
+        """Fill the value's bytes with 0xFF."""
+        self.array.reshape(-1).view(np.uint8)[...] = POISON
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,7 @@ class Executor:
             _accept(node, "operand", position, operand, function.inputs[position], function.input_device(position))
         for position, result in enumerate(results):
             _accept(node, "result", position, result, function.outputs[position], function.device)
+            result.poison()
         kernel([operand.array for operand in operands], [result.array for result in results])
 
 
@@ -242,6 +248,7 @@ def _copy(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceA
     if source.array.dtype != result.array.dtype or source.array.shape != result.array.shape:
         where = f"copy `{node.name}` of `{source.value}`"
         raise RewriteError(f"{where}: expected {_describe(source.array)}, found {_describe(result.array)}")
+    result.poison()
     result.array[...] = source.array
 
 

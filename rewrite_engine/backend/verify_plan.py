@@ -167,7 +167,7 @@ def _heads(graph: ReadGraph) -> Iterator[str]:
 
 
 def _against_plan(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
-    """The graph and the plan agree on each value's kind, device, size, storage id and lifetime."""
+    """The graph and the plan agree on each value's kind, device, size, offset, storage id and lifetime."""
     storages, lives, kinds = plan.by_value(), lifetimes_of(graph), _kinds(graph)
     types = {use.device: use.device_type for use in plan.devices}
     if types != dict(graph.devices):
@@ -185,6 +185,7 @@ def _against_plan(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
             ("kind", storage.kind, kinds[number]),
             ("device", storage.device, entry.device),
             ("storage id", storage.storage_id, entry.storage_id),
+            ("offset", storage.offset, entry.offset),
             ("live steps", (storage.first, storage.last), lives[number]),
             ("size", storage.size, _bytes(entry)),
         )

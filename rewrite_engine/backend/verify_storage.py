@@ -33,6 +33,11 @@ def lifetimes_of(graph: ReadGraph) -> list[Life]:
     return lives
 
 
+def _long_lived_first(life: Life, number: int) -> tuple[int, int, int]:
+    """By first step; of those, the long-lived ones first, so that the passing one is named as the intruder."""
+    return life[0], -life[1], number
+
+
 class _Tenant(NamedTuple):
     """Bytes of one value while it is live, in the order of their offsets."""
 
@@ -48,7 +53,7 @@ def shared_storage_ids(graph: ReadGraph) -> Iterator[str]:
     for number, entry in enumerate(graph.entries):
         tenants.setdefault(entry.storage_id, []).append(number)
     for identifier, numbers in sorted(tenants.items()):
-        numbers.sort(key=lambda number: lives[number])
+        numbers.sort(key=lambda number: _long_lived_first(lives[number], number))
         furthest = numbers[0]
         for number in numbers[1:]:
             earlier, entry = graph.entries[furthest], graph.entries[number]
@@ -70,7 +75,7 @@ def shared_bytes(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
         if storage is not None and storage.size > 0:
             by_device.setdefault(storage.device, []).append(number)
     for _, numbers in sorted(by_device.items()):
-        numbers.sort(key=lambda number: (lives[number], number))
+        numbers.sort(key=lambda number: _long_lived_first(lives[number], number))
         yield from _overlaps(graph, numbers, storages, lives)
 
 
