@@ -16,7 +16,10 @@ from rewrite_engine.loops.operators.pointwise import POINTWISE
 from rewrite_engine.loops.operators.pooling import POOLING
 from rewrite_engine.loops.operators.quantise import QUANTISE
 from rewrite_engine.loops.operators.reductions import REDUCTIONS
+from rewrite_engine.loops.operators.resize import RESIZE
+from rewrite_engine.loops.operators.sampling import SAMPLING
 from rewrite_engine.loops.operators.shapes import SHAPES
+from rewrite_engine.loops.operators.spectral import SPECTRAL
 
 __all__ = ["OPERATORS", "Attributes", "Operands", "OperatorCompute", "Unsupported", "operator_compute"]
 
@@ -32,6 +35,9 @@ OPERATORS: Mapping[str, OperatorCompute] = {
     **SHAPES,
     **ATTENTION,
     **LOSSES,
+    **RESIZE,
+    **SAMPLING,
+    **SPECTRAL,
 }
 """Operator of the default domain -> its compute."""
 
