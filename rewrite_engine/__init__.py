@@ -1,1 +1,32 @@
-"""A rule-based graph rewriting engine for ONNX models: rule files in, a placed and lowered model out."""
+"""A rule-based graph rewriting engine for ONNX models: rule files in, a placed and lowered model out.
+
+>>> import rewrite_engine as rw
+>>> rules = rw.load_rules("npu.pat", "fastlib.pat")
+>>> module = rw.load(rw.bundled_model())
+>>> bundle = rw.compile(module, rules)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rewrite_engine.api import Bundle, Module, Placement, RuleSet, compile, load, load_rules, place
+    from rewrite_engine.diagnostics import PatError, RewriteError
+    from rewrite_engine.graph import bundled_model
+
+__version__ = "0.1.0"
+__all__ = ["Bundle", "Module", "PatError", "Placement", "RewriteError", "RuleSet", "bundled_model", "compile", "load",
+           "load_rules", "place"]  # fmt: skip
+
+_HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
+          "bundled_model": "rewrite_engine.graph"}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Names are imported on first use: the command line answers without onnx, egglog or a solver."""
+    if name not in __all__:
+        raise AttributeError(f"module `rewrite_engine` has no attribute `{name}`")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES.get(name, "rewrite_engine.api")), name)

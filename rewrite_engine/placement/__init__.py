@@ -1,0 +1,1 @@
+"""Placement: strategies over the explored e-graph, the placed graph rebuilt, and the report."""

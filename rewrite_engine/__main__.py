@@ -1,0 +1,5 @@
+"""`python -m rewrite_engine`."""
+
+from rewrite_engine.cli import main
+
+raise SystemExit(main())

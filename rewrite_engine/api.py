@@ -1,0 +1,61 @@
+"""What Python users call: load rules and a model, place, compile. Every command-line option is a keyword."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rewrite_engine.backend.bundle import Bundle, build
+from rewrite_engine.backend.memory import plan
+from rewrite_engine.graph import Module, load, model_bytes, to_terms, write_placed
+from rewrite_engine.language import RuleSet
+from rewrite_engine.language import load as _load_rules
+from rewrite_engine.passes.stages import programs
+from rewrite_engine.placement import place as _place
+from rewrite_engine.placement.place import Placement
+from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
+
+__all__ = ["Bundle", "Module", "Placement", "RuleSet", "compile", "load", "load_rules", "place", "report"]
+
+
+def load_rules(*paths: str | Path, settings: Mapping[str, str] | None = None) -> RuleSet:
+    """The rules of one or more `.pat` files; a bare name is looked up in the bundled patterns.
+
+    `settings` are those of `--set`. Raises PatError with every problem of all files.
+    """
+    return _load_rules(paths, settings=settings or {})
+
+
+def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
+    """Places a module; options as in `rewrite_engine.placement.place.place`."""
+    started = time.perf_counter()
+    terms = to_terms(module)
+    seconds = time.perf_counter() - started
+    placement = _place.place(terms, rules, name=module.source.name, **options)
+    return replace(placement, seconds={**placement.seconds, "terms": seconds})
+
+
+def report(module: Module, placement: Placement) -> dict[str, bytes]:
+    """placement.json, search.json and the placed model.onnx, by file name.
+
+    Raises RewriteError where a device's memory is too small.
+    """
+    capacities = {device.name: device.memory for device in placement.machine.devices}
+    used = plan(placement.graph, capacities)
+    memory = {use.device: MemoryUse(capacities.get(use.device), use.weights, use.peak) for use in used.devices}
+    model = {"name": module.source.name, "sha256": module.source.sha256, "nodes": module.source.nodes}
+    return {
+        "placement.json": dump(placement_json(placement, model, memory)),
+        "search.json": dump(search_json(placement)),
+        "model.onnx": model_bytes(write_placed(placement.graph)),
+    }
+
+
+def compile(module: Module, rules: RuleSet, *, placement: Placement | None = None, **options: Any) -> Bundle:
+    """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified."""
+    placement = placement or place(module, rules, **options)
+    capacities = {device.name: device.memory for device in placement.machine.devices}
+    return build(placement.graph, programs(placement.graph), capacities, report(module, placement))

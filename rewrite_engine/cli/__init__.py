@@ -1,0 +1,32 @@
+"""The command line: `rewrite-engine VERB …`. Results on stdout, progress and warnings on stderr.
+
+Exit status: 0 done; 1 done and something was found wrong; 2 bad input or usage; 3 a limit stopped it before any answer; 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from rewrite_engine.cli.parser import build_parser
+from rewrite_engine.diagnostics import RewriteError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    options = build_parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except RewriteError as error:
+        print(f"rewrite-engine: error: {error}", file=sys.stderr)
+        return error.status
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("rewrite-engine: interrupted", file=sys.stderr)
+        return 130

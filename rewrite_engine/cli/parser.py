@@ -1,0 +1,95 @@
+"""The options of every verb. Imports nothing that is slow: a verb's work is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def _lazily(module: str, function: str) -> Run:
+    def run(options: argparse.Namespace) -> int:
+        verb: Run = getattr(import_module(f"rewrite_engine.cli.{module}"), function)
+        return verb(options)
+
+    return run
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; `options.run(options)` runs the verb."""
+    from rewrite_engine import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="rewrite-engine",
+        description="Places ONNX models on machines with several targets, by the rules of .pat files.",
+        epilog="Exit status: 0 done; 1 something was found wrong; 2 bad input or usage; 3 a limit was hit; 130 interrupted.",
+    )
+    parser.add_argument("--version", action="version", version=f"rewrite-engine {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    def verb(name: str, help_: str, module: str, function: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=help_, description=help_[0].upper() + help_[1:] + ".")
+        sub.set_defaults(run=_lazily(module, function))
+        sub.add_argument("--json", action="store_true", help="print the machine's form of the result")
+        sub.add_argument("-v", "--verbose", action="store_true", help="say more on stderr")
+        sub.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but errors")
+        sub.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour the output")
+        sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (default 0)")
+        return sub
+
+    demo = verb("demo", "run the main job on a bundled model, start to end", "demo", "demo")
+    demo.add_argument("-o", "--output", default="out/demo", metavar="DIR", help="the bundle's folder (default out/demo)")
+
+    check = verb("check", "report every problem in rule files", "rules", "check")
+    check.add_argument("files", nargs="+", metavar="FILE.pat")
+
+    test = verb("test", "run the tests in rule files", "rules", "test")
+    test.add_argument("files", nargs="+", metavar="FILE.pat")
+
+    place = verb("place", "choose where every operator of a model runs", "place", "place")
+    place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")
+    _model_options(place)
+
+    compile_ = verb("compile", "place, lower and write a bundle that runs", "place", "compile_")
+    compile_.add_argument("-o", "--output", required=True, metavar="DIR", help="the bundle's folder")
+    _model_options(compile_)
+
+    run = verb("run", "run a bundle", "run", "run")
+    run.add_argument("bundle", metavar="BUNDLE")
+    run.add_argument("--input", metavar="F.npz", help="inputs by name (default: seeded random ones)")
+    run.add_argument("--output", metavar="F.npz", help="write the outputs there")
+    run.add_argument("--check", action="store_true", help="compare with ONNX Runtime on two seeds")
+    run.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times (default 1)")
+
+    verb("doctor", "say what is installed, what is missing and how to get it", "doctor", "doctor")
+    return parser
+
+
+def _model_options(sub: argparse.ArgumentParser) -> None:
+    """What `place` and `compile` share."""
+    sub.add_argument("model", metavar="MODEL.onnx")
+    sub.add_argument("-p", "--patterns", action="append", required=True, metavar="FILE", help="a rule file (repeatable)")
+    sub.add_argument("--strategy", default="optimal", metavar="NAME",
+                     help="optimal, priority, largest, op-map or single:TARGET (default optimal)")  # fmt: skip
+    sub.add_argument("--objective", default="latency", metavar="NAME", help="latency (the default)")
+    sub.add_argument("--targets", default="", metavar="A,B", help="only these targets; their order is that of `priority`")
+    sub.add_argument("--map", action="append", default=[], metavar="OP=PLACE", help="for op-map (repeatable)")
+    sub.add_argument("--fallback", default="host", metavar="TARGET", help="for op-map (default host)")
+    sub.add_argument("--pin", action="append", default=[], metavar="VALUE=PLACE",
+                     help="compute a value on a target or device (repeatable)")  # fmt: skip
+    sub.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="bind a dimension (repeatable)")
+    sub.add_argument("--allow", default="exact,reassociates", metavar="KINDS",
+                     help="kinds of rewrites used: exact, reassociates, approximates (default the first two)")  # fmt: skip
+    sub.add_argument("--time-limit", type=float, metavar="S", help="seconds for the search")
+    sub.add_argument("--gap", type=float, default=0.0, metavar="G", help="accept a placement proven within this gap")
+    sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                     help="a number or option of the rule files, such as npu0.memory=32MiB (repeatable)")  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found {text}")
+    return number

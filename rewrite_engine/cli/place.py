@@ -1,0 +1,106 @@
+"""`place` and `compile`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rewrite_engine import api
+from rewrite_engine.cli.summary import summary
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.files import write_folder
+from rewrite_engine.placement.place import Placement
+
+
+def place(options: argparse.Namespace) -> int:
+    """Places a model; prints the summary; writes the three files where asked."""
+    module, placement = _placed(options)
+    files = api.report(module, placement)
+    if options.output:
+        write_folder(Path(options.output), files)
+    _show(options, placement, files["placement.json"])
+    return 3 if placement.status == "limit" else 0
+
+
+def compile_(options: argparse.Namespace) -> int:
+    """Places and lowers a model and writes its bundle."""
+    module, placement = _placed(options)
+    rules = _rules(options)
+    started = time.perf_counter()
+    bundle = api.compile(module, rules, placement=placement)
+    bundle.save(options.output)
+    _say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
+    _show(options, placement, bundle.extra_files["placement.json"])
+    if not options.json:
+        print(f"bundle     {options.output}")
+    return 3 if placement.status == "limit" else 0
+
+
+def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement]:
+    rules = _rules(options)
+    started = time.perf_counter()
+    module = api.load(options.model, dims=_sizes(options.dim))
+    imported = time.perf_counter() - started
+    placement = api.place(
+        module,
+        rules,
+        strategy=options.strategy,
+        objective=options.objective,
+        targets=_names(options.targets),
+        mapping=_pairs("--map", options.map),
+        fallback=options.fallback,
+        pins=_pairs("--pin", options.pin),
+        allow=_names(options.allow),
+        time_limit=options.time_limit,
+        gap=options.gap,
+        imported=imported,
+    )
+    return module, placement
+
+
+def _rules(options: argparse.Namespace) -> api.RuleSet:
+    rules = api.load_rules(*options.patterns, settings=_pairs("--set", options.set))
+    for warning in rules.warnings:
+        _say(options, warning)
+    return rules
+
+
+def _show(options: argparse.Namespace, placement: Placement, report: bytes) -> None:
+    if options.json:
+        sys.stdout.write(report.decode())
+    else:
+        print(summary(placement))
+    if options.verbose and not options.quiet:
+        _say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value:
+            raise RewriteError(f"{option}: expected NAME=VALUE, found `{text}`")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _sizes(texts: Sequence[str]) -> dict[str, int]:
+    sizes = {}
+    for name, value in _pairs("--dim", texts).items():
+        if not value.isdecimal() or int(value) < 1:
+            raise RewriteError(f"--dim: expected a size of at least 1 for `{name}`, found `{value}`")
+        sizes[name] = int(value)
+    return sizes

@@ -1,0 +1,106 @@
+"""`run`: executes a bundle, and compares it with ONNX Runtime."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from rewrite_engine.backend.bundle import Bundle
+from rewrite_engine.backend.check import CheckReport, compare
+from rewrite_engine.backend.inputs import random_inputs
+from rewrite_engine.backend.runtime import Executor
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.files import write_file
+
+REFERENCE = "source.onnx"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs a bundle; status 1 where the check finds a difference."""
+    bundle = Bundle.open(options.bundle)
+    given = read_inputs(options.input) if options.input else None
+    executor = bundle.executor()
+    feed = random_inputs(bundle.inputs, options.seed) if given is None else given
+    for _ in range(options.repeat):
+        outputs = executor.run(feed)
+    if options.output:
+        write_arrays(Path(options.output), outputs)
+    report = check(bundle, options.seed, given) if options.check else None
+    if options.json:
+        print(json.dumps(_result(executor, outputs, report), indent=1, sort_keys=True))
+    else:
+        print(_text(executor, outputs, report, options.verbose))
+    return 0 if report is None or report.ok else 1
+
+
+def check(bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None) -> CheckReport:
+    """The comparison with ONNX Runtime on the model that the bundle was made from."""
+    reference = bundle.extra_files.get(REFERENCE)
+    if reference is None:
+        raise RewriteError(f"the bundle has no {REFERENCE} to compare with; compile it again from the model's file")
+    return compare(bundle, reference, seed, inputs=given)
+
+
+def check_lines(report: CheckReport) -> list[str]:
+    """The report for people: an error per output and seed."""
+    lines = []
+    for found in report.checks:
+        seed = "given inputs" if found.seed is None else f"seed {found.seed}"
+        lines.append(f"  {found.output}: {seed}: largest error {found.error:.2e} of {found.magnitude:.4g}")
+    verdict = "agrees with ONNX Runtime" if report.ok else "differs from ONNX Runtime"
+    return [f"check      {verdict}: largest error {report.largest_error:.2e}, allowed {report.tolerance:.0e}", *lines,
+            *(f"  {problem}" for problem in report.problems)]  # fmt: skip
+
+
+def read_inputs(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise RewriteError(f"--input: expected an .npz file of arrays at {path}, found none ({error})") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """An .npz file, whole or not at all."""
+    import io
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    write_file(path, buffer.getvalue())
+
+
+def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None) -> dict[str, object]:
+    result: dict[str, object] = {
+        "outputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()},
+        "kernels": [{"kernel": t.name, "seconds": round(t.seconds, 9), "ran": "numpy"} for t in executor.times],
+    }
+    if report is not None:
+        result["check"] = {
+            "ok": report.ok,
+            "largest_error": report.largest_error,
+            "tolerance": report.tolerance,
+            "outputs": [
+                {"output": c.output, "seed": c.seed, "error": c.error, "repeatable": c.repeatable} for c in report.checks
+            ],
+            "problems": list(report.problems),
+        }
+    return result
+
+
+def _text(
+    executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool
+) -> str:
+    total = sum(t.seconds for t in executor.times)
+    lines = [f"outputs    {name}: {a.dtype}{list(a.shape)}" for name, a in outputs.items()]
+    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s, in NumPy")
+    if verbose:
+        for t in sorted(executor.times, key=lambda t: -t.seconds)[:10]:
+            print(f"  {t.name}: {t.seconds * 1e3:.2f} ms", file=sys.stderr)
+    return "\n".join(lines + (check_lines(report) if report is not None else []))
