@@ -27,15 +27,21 @@ FOLD_CAP = 16 << 20
 
 
 def infer_types(draft: Draft) -> None:
-    """The types of all values, as far as ONNX's shape inference (with data propagation) finds them.
+    """The types of all values, as far as ONNX's shape inference (with data propagation) finds them."""
+    _infer(draft, strict=False)
 
-    Raises `RewriteError` where it finds that shapes do not fit together.
-    """
+
+def check_types(draft: Draft) -> None:
+    """Raises `RewriteError` where types or shapes do not fit together."""
+    _infer(draft, strict=True)
+
+
+def _infer(draft: Draft, strict: bool) -> None:
     try:
-        draft.through(lambda whole: shape_inference.infer_shapes(whole, data_prop=True))
+        draft.through(lambda whole: shape_inference.infer_shapes(whole, strict, strict, data_prop=True))
     except Exception as error:  # the C++ raises several kinds
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RewriteError(f"{draft.origin}: the shapes do not fit together: {reason}") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise RewriteError(f"{draft.origin}: types or shapes do not fit together: {reason}") from None
 
 
 def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
@@ -67,7 +73,7 @@ class _Pass:
         self.inside = {n for node in graph.node for inner in inner_graphs(node) for n in captured(inner)}
         self.improved: set[str] = set()  # values of which more is known than at the start
         self.aliases: dict[str, str] = {}  # result of Identity -> the constant itself
-        self.opsets = {o.domain: o.version for o in draft.model.opset_import}
+        self.partial: dict[str, Array] = {}  # shapes of which some sizes are known, as objects
 
     def run(self) -> bool:
         """Whether anything was folded."""
@@ -144,7 +150,8 @@ class _Pass:
         return True
 
     def known_shape(self, node: onnx.NodeProto) -> list[Array] | None:
-        """Shape(x) and Size(x) where the part asked for is known, whatever x holds."""
+        """Shape(x) and Size(x) where the part asked for is known, whatever x holds; so too their Gather and Slice."""
+        part: Array | None = None
         if node.op_type == "Size":
             count = self.type(node.input[0]).numel
             return None if count is None else [np.array(count, np.int64)]
@@ -153,8 +160,21 @@ class _Pass:
             if shape is None:
                 return None
             ends = {a.name: a.i for a in node.attribute}
-            part = shape[_clamp(ends.get("start", 0), len(shape)) : _clamp(ends.get("end", len(shape)), len(shape))]
-            return [np.array(part, np.int64)] if all(isinstance(d, int) for d in part) else None
+            start, end = (
+                _clamp(ends.get(name, absent), len(shape)) for name, absent in (("start", 0), ("end", len(shape)))
+            )
+            part = np.array(shape[start:end], object)
+        elif node.op_type in ("Gather", "Slice") and node.input[0] in self.partial:
+            others = node.input[1:]
+            if all(not name or name in self.draft.constants for name in others):
+                known = [self.partial[node.input[0]], *(self.draft.array(n) if n else None for n in others)]
+                answers = evaluate(node, known)
+                part = answers[0] if answers else None
+        if part is None:
+            return None
+        if all(isinstance(size, int) for size in part.reshape(-1)):
+            return [part.astype(np.int64)]
+        self.partial[node.output[0]] = part
         return None
 
     def fits(self, node: onnx.NodeProto) -> bool:

@@ -1,7 +1,7 @@
 """A placed graph as an ONNX model, and back.
 
 Regions are functions that the main graph calls; inside them, composites are functions again and a kernel of one
-operator is that operator. `DeviceCopy` nodes stand in the main graph. What else is known of a kernel is in its node's metadata.
+operator is that operator. `DeviceCopy` nodes stand in the main graph. What else is known of a kernel is in metadata.
 """
 
 from __future__ import annotations
