@@ -69,6 +69,7 @@ def ints(*values):
         ("Slice", {}, [f32("N", 8), ints(0), ints(2**63 - 1), ints(0)], "float32[N, 8]"),
         ("Slice", {}, [f32(8), ints(-1), ints(-(2**63)), ints(0), ints(-2)], "float32[4]"),
         ("Slice", {}, [f32("N", 8), i64(1), i64(1), ints(1)], "float32[N, _]"),
+        ("Slice", {}, [f32(4), ints(-7), ints(-(2**63)), ints(0), ints(-1)], "float32[1]"),  # starts at 0, unlike NumPy
         ("Concat", {"axis": -1}, [f32("N", 3), f32("N", 4)], "float32[N, 7]"),
         ("Concat", {"axis": 0}, [f32("N", 3), f32(2, 3)], "float32[_, 3]"),
         ("Gather", {"axis": 1}, [f32("N", 9, 4), i64(2, 3)], "float32[N, 2, 3, 4]"),
