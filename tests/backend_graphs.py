@@ -10,13 +10,14 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rewrite_engine.backend.functions import Function, share_functions
 from rewrite_engine.backend.graph_json import graph_json
 from rewrite_engine.backend.memory import MemoryPlan, plan
-from rewrite_engine.backend.runtime import Kernel
+from rewrite_engine.backend.runtime import Kernel, numpy_dtype
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.operators.types import TensorType
 
@@ -55,9 +56,9 @@ F23 = TensorType("float32", (2, 3))
 
 
 def small_graph() -> PlacedGraph:
-    """Two devices, copies both ways, a weight on each device, a size read on the host, and bytes that can be reused.
+    """Two devices, copies both ways, a weight on each, a size read on the host, and bytes that can be reused.
 
-    twice = x + x;  a = copy(twice);  sum = a + w;  positive = max(sum, 0);  shifted = reshape(positive) by the host's size;
+    twice = x + x;  a = copy(twice);  sum = a + w;  positive = max(sum, 0);  shifted = reshape(positive, size);
     back = copy(shifted);  y = back + v
     """
     types = dict.fromkeys(("x", "twice", "a", "w", "sum", "positive", "shifted", "back", "v", "y"), F23)
@@ -119,7 +120,7 @@ FAKES: dict[str, Kernel] = {"twice": _add, "add": _add, "relu": _relu, "shape": 
 class FakeBundle:
     """What an executor and `verify` need, with fake kernels."""
 
-    graph: dict[str, object]
+    graph: dict[str, Any]
     plan: MemoryPlan
     functions: Mapping[str, Function]
     kernels: Mapping[str, Kernel]
@@ -129,7 +130,7 @@ class FakeBundle:
     def parameter_types(self) -> dict[str, TensorType]:
         return {name: TensorType(array.dtype.name, array.shape) for name, array in self.parameters.items()}
 
-    def with_graph(self, graph: dict[str, object]) -> FakeBundle:
+    def with_graph(self, graph: dict[str, Any]) -> FakeBundle:
         return replace(self, graph=graph)
 
 
@@ -143,7 +144,7 @@ def fake_bundle(placed: PlacedGraph) -> FakeBundle:
     return FakeBundle(json.loads(json.dumps(graph)), memory_plan, functions, kernels, placed.parameters)
 
 
-def edited(graph: dict[str, object]) -> dict[str, object]:
+def edited(graph: dict[str, Any]) -> dict[str, Any]:
     """A copy to change."""
     return copy.deepcopy(graph)
 
@@ -187,5 +188,5 @@ def random_graph(seed: int, size: int = 12) -> PlacedGraph:
     computed = values[len(inputs) + len(weights) :]
     outputs = list(dict.fromkeys([computed[-1], *choose.sample(computed, min(2, len(computed)))]))
     outputs = [present(name, "host") for name in outputs]
-    parameters = {name: np.ones(types[name].shape, types[name].dtype) for name in weights}
+    parameters = {name: np.ones(types[name].shape, numpy_dtype(types[name].dtype)) for name in weights}
     return PlacedGraph("random", tuple(inputs), tuple(outputs), parameters, tuple(steps), types, devices)

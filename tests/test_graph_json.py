@@ -57,13 +57,14 @@ def test_reading_back() -> None:
     assert (read.inputs, read.parameters, read.outputs) == (("x", "size"), ("v", "w"), ("y",))
     assert {entry.name: entry.type for entry in read.entries} == placed.types
     assert {entry.name: entry.device for entry in read.entries} == placed.devices
-    assert [node.kind for node in read.nodes] == ["argument"] * 4 + ["kernel", "copy"] + ["kernel"] * 3 + ["copy", "kernel"]
+    kinds = [node.kind for node in read.nodes]
+    assert kinds == ["argument"] * 4 + ["kernel", "copy"] + ["kernel"] * 3 + ["copy", "kernel"]
 
 
 def _run_by_storage_ids(bundle: FakeBundle, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """An executor that knows what the format says and nothing else: a pool per storage id, sized by its largest entry."""
+    """An executor that knows what the format says, no more: a pool per storage id, as large as its largest entry."""
     graph = bundle.graph
-    attrs = {key: pair[1] for key, pair in graph["attrs"].items()}  # type: ignore[attr-defined]
+    attrs = {key: pair[1] for key, pair in graph["attrs"].items()}
     sizes: dict[int, int] = {}
     for identifier, dtype, shape in zip(attrs["storage_id"], attrs["dltype"], attrs["shape"], strict=True):
         needed = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
@@ -74,16 +75,16 @@ def _run_by_storage_ids(bundle: FakeBundle, inputs: dict[str, np.ndarray]) -> li
         needed = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
         arrays.append(pools[identifier][:needed].view(numpy_dtype(dtype)).reshape(shape))
     start = graph["node_row_ptr"]
-    for index, node in enumerate(graph["nodes"]):  # type: ignore[arg-type, var-annotated]
-        results = arrays[start[index] : start[index + 1]]  # type: ignore[index]
-        operands = [arrays[start[i] + j] for i, j, _ in node["inputs"]]  # type: ignore[index]
+    for index, node in enumerate(graph["nodes"]):
+        results = arrays[start[index] : start[index + 1]]
+        operands = [arrays[start[i] + j] for i, j, _ in node["inputs"]]
         if node["op"] == "null":
             results[0][...] = inputs.get(node["name"], bundle.parameters.get(node["name"]))
         elif node["attrs"]["func_name"] == "__copy":
             results[0][...] = operands[0]
         else:
             bundle.kernels[node["attrs"]["func_name"]](operands, results)
-    return [arrays[start[i] + j].copy() for i, j, _ in graph["heads"]]  # type: ignore[index, attr-defined]
+    return [arrays[start[i] + j].copy() for i, j, _ in graph["heads"]]
 
 
 def test_an_executor_that_knows_only_storage_ids_gets_the_right_numbers() -> None:
@@ -97,13 +98,13 @@ def test_an_executor_that_knows_only_storage_ids_gets_the_right_numbers() -> Non
 def test_both_executors_agree_with_storage_that_is_never_shared(seed: int, size: int) -> None:
     placed = random_graph(seed, size)
     bundle = fake_bundle(placed)
-    inputs = {name: np.ones(placed.types[name].shape, placed.types[name].dtype) for name in placed.inputs}
+    inputs = {name: np.ones(placed.types[name].shape, numpy_dtype(placed.types[name].dtype)) for name in placed.inputs}
     values: dict[str, np.ndarray] = {**inputs, **placed.parameters}
     for call in placed.steps:
         if not isinstance(call, KernelCall):
             values[call.output] = values[call.value]
             continue
-        outputs = [np.zeros(placed.types[name].shape, placed.types[name].dtype) for name in call.outputs]
+        outputs = [np.zeros(placed.types[name].shape, numpy_dtype(placed.types[name].dtype)) for name in call.outputs]
         FAKES["spread"]([values[name] for name in call.inputs], outputs)
         values.update(zip(call.outputs, outputs, strict=True))
     ours = Executor(bundle).run(inputs)
@@ -120,7 +121,7 @@ def test_sharing_of_functions() -> None:
     again = replace(first, name="host.twice.2", outputs=("again",))
     types, devices = {**placed.types, "again": placed.types["x"]}, {**placed.devices, "again": "host"}
     bundle = fake_bundle(replace(placed, steps=(first, again, *rest), types=types, devices=devices))
-    names = [node["attrs"]["func_name"] for node in bundle.graph["nodes"] if node["op"] != "null"]  # type: ignore[attr-defined]
+    names = [node["attrs"]["func_name"] for node in bundle.graph["nodes"] if node["op"] != "null"]
     assert names[:2] == ["host_twice_1", "host_twice_1"]
     # `host.add.1` and `npu.add.1` say the same, but run on different devices.
     assert {"host_add_1", "npu_add_1"} <= set(names)
@@ -162,8 +163,8 @@ def test_a_malformed_graph_is_a_problem(path: tuple[object, ...], value: object,
     *parents, last = path
     target = graph
     for key in parents:
-        target = target[key]  # type: ignore[index]
-    target[last] = value  # type: ignore[index]
+        target = target[key]
+    target[last] = value
     read, problems = read_graph(graph)
     assert read is None
     with pytest.raises(AssertionError, match=message):

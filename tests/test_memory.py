@@ -125,7 +125,7 @@ def test_an_unused_result_lives_for_its_step_and_outputs_for_the_whole_run() -> 
 )
 def test_inconsistent_graphs_are_refused(steps: tuple[object, ...], message: str) -> None:
     names = ("x", "y", "z", "missing")
-    placed = PlacedGraph("g", ("x",), ("y",), {}, steps, dict.fromkeys(names, F23), dict.fromkeys(names, "host"))  # type: ignore[arg-type]
+    placed = PlacedGraph("g", ("x",), ("y",), {}, steps, dict.fromkeys(names, F23), dict.fromkeys(names, "host"))
     with pytest.raises(RewriteError, match=message):
         plan(placed, {})
 
@@ -134,7 +134,7 @@ def test_sizes_in_memory() -> None:
     assert storage_bytes("x", TensorType("int4", (3, 3))) == 9  # one addressable byte per element
     assert storage_bytes("x", TensorType("bfloat16", ())) == 2
     for tensor in (TensorType("float32", ("batch", 3)), TensorType("float32", None), TensorType("?", (1,))):
-        with pytest.raises(RewriteError, match="value `x` is .*--dim NAME=SIZE"):
+        with pytest.raises(RewriteError, match=r"value `x` is .*--dim NAME=SIZE"):
             storage_bytes("x", tensor)
     with pytest.raises(RewriteError, match="strings have no place"):
         storage_bytes("x", TensorType("string", (1,)))

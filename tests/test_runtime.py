@@ -54,8 +54,8 @@ def test_times_name_every_step() -> None:
 @pytest.mark.parametrize(
     ("node", "rewire", "message"),
     [
-        (5, True, r"kernel `npu\.add\.1`: operand 0, value `twice`: expected it on device `npu0`, found it on `host`"),
-        (9, True, r"kernel `host\.add\.1`: operand 0, value `shifted`: expected it on device `host`, found it on `npu0`"),
+        (5, True, r"kernel `npu\.add\.1`: operand 0, value `twice`: expected it on device `npu0`, found .* `host`"),
+        (9, True, r"kernel `host\.add\.1`: operand 0, value `shifted`: expected it on device `host`, found .* `npu0`"),
         (5, False, r"`npu\.add\.1` reads value `sum` before anything wrote it"),
         (9, False, r"`host\.add\.1` reads value `y` before anything wrote it"),
     ],
@@ -69,16 +69,24 @@ def test_a_dropped_copy_fails(node: int, rewire: bool, message: str) -> None:
         executor.run(small_inputs())
 
 
+def _entry(column: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda graph: graph["attrs"][column][1].__setitem__(6, value)
+
+
+def _function(symbol: str) -> Callable[[dict[str, Any]], object]:
+    return lambda graph: graph["nodes"][7]["attrs"].__setitem__("func_name", symbol)
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda g: g["attrs"]["device_index"][1].__setitem__(6, 1), "expected 24 bytes .* found a storage on `npu0`"),
-        (lambda g: g["attrs"]["device_index"][1].__setitem__(6, 9), "expected a device with a memory, found `device type 9`"),
-        (lambda g: g["attrs"]["shape"][1].__setitem__(6, [3, 2]), r"result 0, value `sum`: expected float32\[2, 3\]"),
-        (lambda g: g["attrs"]["dltype"][1].__setitem__(6, "float"), r"result 0, value `sum`: expected float32\[2, 3\]|dtype"),
-        (lambda g: g["attrs"]["dltype"][1].__setitem__(6, "nope"), "expected the name of a NumPy dtype, found `nope`"),
-        (lambda g: g["nodes"][7]["attrs"].__setitem__("func_name", "gelu"), "expected a kernel `gelu`, found none"),
-        (lambda g: g["nodes"][7]["attrs"].__setitem__("func_name", "npu_add_1"), "expected 2 operands and 1 results, found 1"),
+        (_entry("device_index", 1), r"expected 24 bytes .* found a storage on `npu0`"),
+        (_entry("device_index", 9), "expected a device with a memory, found `device type 9`"),
+        (_entry("shape", [3, 2]), r"result 0, value `sum`: expected float32\[2, 3\], found float32\[3, 2\]"),
+        (_entry("dltype", "int32"), r"result 0, value `sum`: expected float32\[2, 3\], found int32\[2, 3\]"),
+        (_entry("dltype", "finfo"), "expected the name of a numeric dtype, found `finfo`"),
+        (_function("gelu"), "expected a kernel `gelu`, found none"),
+        (_function("npu_add_1"), "expected 2 operands and 1 results, found 1"),
         (lambda g: g["nodes"][6]["inputs"].__setitem__(0, [8, 0, 0]), "reads value `shifted` before anything wrote it"),
         (lambda g: g["metadata"]["rewrite_engine"]["values"].__setitem__(6, "s"), "`s`: expected a storage"),
         (lambda g: g["attrs"].pop("dltype"), "graph.json: attrs: expected"),
@@ -150,7 +158,7 @@ def test_parameters_are_checked() -> None:
     bundle = fake_bundle(small_graph())
     with pytest.raises(RewriteError, match="parameter `w`: expected it among the stored parameters"):
         Executor(replace(bundle, parameters={"v": bundle.parameters["v"]}))
-    with pytest.raises(RewriteError, match=r"parameter `w`: expected float32\[2, 3\] as in graph.json, found float32\[6\]"):
+    with pytest.raises(RewriteError, match=r"parameter `w`: expected float32\[2, 3\] as in .*, found float32\[6\]"):
         Executor(replace(bundle, parameters={**bundle.parameters, "w": np.zeros(6, np.float32)}))
 
 
@@ -192,8 +200,9 @@ def test_a_kernel_without_results_runs() -> None:
 
 def test_the_runtime_imports_neither_onnx_nor_a_reference_runtime() -> None:
     program = (
-        "import sys, rewrite_engine.backend.runtime, rewrite_engine.backend.bundle, rewrite_engine.backend.check; "
-        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('onnx', 'onnx_ir', 'onnxruntime', 'egglog', 'lark')))"
+        "import sys, rewrite_engine.backend.runtime, rewrite_engine.backend.bundle, rewrite_engine.backend.check\n"
+        "foreign = ('onnx', 'onnx_ir', 'onnxruntime', 'egglog', 'lark')\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in foreign))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -210,7 +219,7 @@ def test_random_inputs_fit_their_types_and_depend_on_the_seed_and_name_alone() -
     }
     inputs = random_inputs(types, 3)
     assert {name: TensorType(a.dtype.name, a.shape) for name, a in inputs.items()} == types
-    assert 0 <= inputs["input_ids"].min() and 50 < inputs["input_ids"].max() < 100
+    assert inputs["input_ids"].min() >= 0 and 50 < inputs["input_ids"].max() < 100
     for name in ("attention_mask", "token_type_ids", "flag"):
         assert set(np.unique(inputs[name]).tolist()) == {0, 1}
     assert (inputs["attention_mask"][:, 0] == 1).all()
@@ -219,7 +228,5 @@ def test_random_inputs_fit_their_types_and_depend_on_the_seed_and_name_alone() -
     assert alone["pixels"].tobytes() == inputs["pixels"].tobytes()
     assert random_inputs(types, 4)["pixels"].tobytes() != inputs["pixels"].tobytes()
     for tensor in (TensorType("float32", ("batch",)), TensorType("string", (1,))):
-        with pytest.raises(RewriteError, match="input `x` is .*: expected numbers and known sizes"):
+        with pytest.raises(RewriteError, match=r"input `x` is .*: expected numbers and known sizes"):
             random_inputs({"x": tensor}, 0)
-
-

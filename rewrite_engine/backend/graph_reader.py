@@ -16,7 +16,7 @@ from rewrite_engine.operators.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value: its name, type, device (its name, or "device type N" when nothing has that type), storage id, offset."""
+    """One value. `device` is the name of its device, or "device type N" when no device has that type."""
 
     name: str
     type: TensorType

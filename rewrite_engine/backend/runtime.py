@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import ml_dtypes
 import numpy as np
 
 from rewrite_engine.backend.functions import Function
@@ -21,7 +20,8 @@ from rewrite_engine.backend.graph_reader import Entry, Node, ReadGraph, read_gra
 from rewrite_engine.backend.memory import HOST, MemoryPlan, Storage
 from rewrite_engine.backend.packing import ALIGNMENT
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
-from rewrite_engine.operators.types import TensorType
+from rewrite_engine.loops import dtypes
+from rewrite_engine.operators.types import ITEM_BITS, TensorType
 
 Kernel = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Reads the input arrays and fills the output arrays, which are contiguous and in device memory."""
@@ -96,10 +96,9 @@ class DeviceMemory:
 
 def numpy_dtype(name: str) -> np.dtype:
     """The NumPy dtype of an element type by name ("float32", "bfloat16", "int4"); RewriteError for an unknown one."""
-    try:
-        return np.dtype(getattr(ml_dtypes, name, name))
-    except TypeError:
-        raise RewriteError(f"expected the name of a NumPy dtype, found `{name}`") from None
+    if name not in ITEM_BITS or name == "string":
+        raise RewriteError(f"expected the name of a numeric dtype, found `{name}`")
+    return dtypes.numpy_dtype(name)
 
 
 class Executor:
