@@ -6,7 +6,7 @@ In: a problem and the kernels that run. Out: every kernel with its region, as fe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit, describe
@@ -45,10 +45,15 @@ def merge_regions(
         raise RewriteError(f"cannot form regions: the chosen kernels wait for each other, among them {stuck}")
     where = {(kernel.value, kernel.target): number for number, region in enumerate(regions) for kernel in region}
     suppliers = [sorted({plan.sources[need].region for need in needs} - {INPUT}) for needs in needs_of]
+    apart = []  # what a region reads from another device's memory, it cannot have from itself
+    for region, needs in zip(regions, needs_of, strict=True):
+        device = problem.targets[region[0].target].device
+        apart.append({plan.sources[need].region for need in needs if need[1] != device} - {INPUT})
     growing = _Growing()
     for number in plan.order:
         open_to_join = mergeable is None or regions[number][0].target in mergeable
-        growing.add(number, suppliers[number], _producers(problem, regions[number], where) if open_to_join else [])
+        producers = _producers(problem, regions[number], where) if open_to_join else []
+        growing.add(number, suppliers[number], producers, apart[number])
     joined = [
         Choice(kernel, place)
         for place, members in enumerate(growing.groups())
@@ -70,17 +75,18 @@ class _Growing:
     def groups(self) -> list[list[int]]:
         return list(self._members.values())
 
-    def add(self, region: int, suppliers: Sequence[int], producers: Sequence[int]) -> None:
+    def add(self, region: int, suppliers: Sequence[int], producers: Sequence[int], apart: Iterable[int]) -> None:
         """Adds a region whose suppliers are there already, and lets it join the groups of its producers where it may.
 
         It may join a group that reaches none of its other suppliers: nothing else runs between the two. Several groups
-        become one when none of them reaches another.
+        become one when none of them reaches another. It never joins the suppliers `apart`.
         """
         read = list(dict.fromkeys(self._group_of[supplier] for supplier in suppliers))
+        never = {self._group_of[supplier] for supplier in apart}
         home: list[int] = []
         for group in dict.fromkeys(self._group_of[p] for p in producers if p in self._group_of):
             others = [other for other in (*read, *home) if other != group]
-            if any(self._above[other] & self._bits[group] for other in others):
+            if group in never or any(self._above[other] & self._bits[group] for other in others):
                 continue
             if any(self._above[group] & self._bits[other] for other in home):
                 continue

@@ -1,0 +1,150 @@
+"""Logical cycles: a value that may be computed from itself, through rewrites that lead back.
+
+In: ways with cycles. Out: ways without, once so that their optimum is a lower bound, once so that it is a real choice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from rewrite_engine.egraph.extract.model import Machine, Way, Ways
+
+
+def components(edges: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    """Strongly connected components, sinks first (Tarjan, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    done: set[int] = set()
+    stack: list[int] = []
+    result = []
+    for start in edges:
+        if start in index:
+            continue
+        work = [(start, iter(edges[start]))]
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        while work:
+            node, rest = work[-1]
+            following = next(rest, None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = []
+                    while not component or component[-1] != node:
+                        component.append(stack.pop())
+                    done.update(component)
+                    result.append(component)
+            elif following not in index:
+                index[following] = low[following] = len(index)
+                stack.append(following)
+                work.append((following, iter(edges[following])))
+            elif following not in done:
+                low[node] = min(low[node], index[following])
+    return result
+
+
+def break_cycles(
+    ways: Ways, machine: Machine, given: frozenset[int], originals: frozenset[int]
+) -> tuple[dict[int, tuple[Way, ...]], dict[int, tuple[Way, ...]], bool]:
+    """(relaxed ways, real ways, whether they differ).
+
+    A way of v that reads w is *idle* where w cannot be had without v: it only runs besides another way of v, on another
+    target. Relaxed, it becomes a companion that no longer reads w. Real, it is left out. A cycle of ways that are not
+    idle is a true choice (A from B or B from A): there the original kernels (`originals`, indices) come first and
+    ways that close a cycle with what is kept lose the operands that do, or go. An operand that is no longer read may
+    have joined two regions: its launch is taken off.
+    """
+    relaxed = {value: list(mine) for value, mine in ways.items()}
+    real = {value: list(mine) for value, mine in ways.items()}
+    changed = False
+    for component in _cyclic(relaxed):
+        members = set(component)
+        for value in component:
+            lost = _lost_without(value, members, ways, given)
+            for place in range(len(relaxed[value]) - 1, -1, -1):
+                way = relaxed[value][place]
+                if lost & set(way.operands):
+                    changed = True
+                    real[value].remove(way)
+                    relaxed[value][place] = _without(way, lost, machine, companion=True)
+    for component in _cyclic(relaxed):
+        changed = True
+        depth = _depths(component, {v: relaxed[v] for v in component}, given, originals)
+        for value in component:
+            later = {other for other in component if depth[other] >= depth[value]}
+            for place, way in enumerate(relaxed[value]):
+                if later & set(way.operands):
+                    relaxed[value][place] = _without(way, later, machine, companion=way.companion)
+            real[value] = [way for way in real[value] if not later & set(way.operands)]
+    return _frozen(relaxed), _frozen(real), changed
+
+
+def _frozen(ways: Mapping[int, Iterable[Way]]) -> dict[int, tuple[Way, ...]]:
+    return {value: tuple(mine) for value, mine in ways.items()}
+
+
+def _cyclic(ways: Mapping[int, Sequence[Way]]) -> list[list[int]]:
+    edges = {v: [o for way in mine for o in way.operands if o in ways] for v, mine in ways.items()}
+    return [sorted(c) for c in components(edges) if len(c) > 1]
+
+
+def _without(way: Way, operands: set[int], machine: Machine, companion: bool) -> Way:
+    inside = tuple(value for value in way.inside if value not in operands)
+    memory = tuple((value, item) for value, item in way.memory if value not in operands)
+    cost = way.cost - machine.launches[way.target] * (len(way.inside) - len(inside))
+    return replace(way, cost=cost, inside=inside, memory=memory, companion=companion)
+
+
+def _lost_without(value: int, members: set[int], ways: Ways, given: frozenset[int]) -> set[int]:
+    """The members of a component that cannot be computed when `value` is not there; others all can be."""
+    waiting: dict[int, list[list[int]]] = defaultdict(list)
+    had: set[int] = set()
+    todo = []
+    for member in members - {value}:
+        if member in given:
+            todo.append(member)
+        for way in ways[member]:
+            inner = [operand for operand in way.operands if operand in members]
+            if not inner:
+                todo.append(member)
+            record = [len(inner), member]
+            for operand in inner:
+                waiting[operand].append(record)
+    while todo:
+        member = todo.pop()
+        if member in had:
+            continue
+        had.add(member)
+        for record in waiting[member]:
+            record[0] -= 1
+            if not record[0]:
+                todo.append(record[1])
+    return members - had - {value}
+
+
+def _depths(
+    component: Sequence[int], ways: Mapping[int, Sequence[Way]], given: frozenset[int], originals: frozenset[int]
+) -> dict[int, int]:
+    """An order of a component in which every member keeps a way: originals as early as they can, then the rest."""
+    members, depth = set(component), {}
+    for only_originals in (True, False):
+        progress = True
+        while progress:
+            progress = False
+            for value in component:
+                if value in depth:
+                    continue
+                kept = [way for way in ways[value] if not only_originals or way.kernel in originals]
+                if (value in given and not only_originals) or any(
+                    all(operand in depth for operand in way.operands if operand in members) and not way.companion
+                    for way in kept
+                ):
+                    depth[value] = len(depth)
+                    progress = True
+    for value in component:
+        depth.setdefault(value, len(depth))
+    return depth

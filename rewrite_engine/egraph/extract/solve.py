@@ -1,0 +1,164 @@
+"""Exact extraction: the cheapest kernels, copies and regions of a problem, with a proof or an honest gap.
+
+In: a problem. Out: a solution whose cost comes from the audit, and a lower bound of what any solution costs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.egraph.audit import Audit, audit
+from rewrite_engine.egraph.extract.cycles import break_cycles
+from rewrite_engine.egraph.extract.model import Machine, Ways
+from rewrite_engine.egraph.extract.order import build_model
+from rewrite_engine.egraph.extract.prepare import machine_of, possible_kernels, reachable, ways_of
+from rewrite_engine.egraph.extract.program import Outcome, Program
+from rewrite_engine.egraph.extract.reduce import Limits
+from rewrite_engine.egraph.problem import Choice, Problem, Solution
+from rewrite_engine.egraph.regions import merge_regions
+
+LADDER = (Limits(100, 2000), Limits(1000, 8000), Limits(8000, 30000), Limits())
+_BEAM = 200
+_NARROW = 20
+
+
+class _Search:
+    """The best answer and the best bound so far."""
+
+    def __init__(self, problem: Problem, gap: Fraction, cutoff: Solution | None) -> None:
+        self.problem, self.gap = problem, gap
+        self.bound = 0
+        self.best: Audit | None = None
+        if cutoff is not None:
+            self.offer(cutoff.choices)
+
+    def offer(self, choices: Sequence[Choice]) -> Audit:
+        """Takes an answer if it holds and is cheaper than the best."""
+        found = audit(self.problem, choices)
+        if not found.problems and (self.best is None or found.cost < self.best.cost):
+            self.best = found
+        return found
+
+    def repair(self, choices: Sequence[Choice]) -> None:
+        """The kernels of an answer whose regions do not hold, with other regions."""
+        try:
+            self.offer(merge_regions(self.problem, [choice.kernel for choice in choices]))
+        except RewriteError:
+            return
+
+    @property
+    def done(self) -> bool:
+        return self.best is not None and self.best.cost - self.bound <= self.gap * self.best.cost
+
+
+def solve(
+    problem: Problem,
+    *,
+    time_limit: float | None = None,
+    gap: Fraction | float = 0,
+    beam: int | None = None,
+    cutoff: Solution | None = None,
+) -> Solution:
+    """The cheapest solution, or the best within `time_limit` seconds.
+
+    `status` is "optimal" when cost and bound are equal, "limit" when time ran out before that, else "feasible": the gap
+    asked for was reached, or the problem was out of reach of an exact answer. `beam` keeps that many states per step for
+    the answer, and merges states for the bound, in place of the exact search. `cutoff` is a solution known already: it
+    is returned when nothing cheaper is found. Kernels of constants are never chosen. Raises RewriteError when an output
+    cannot be had.
+    """
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    machine = machine_of(problem)
+    roots = tuple(dict.fromkeys(root for root in problem.roots if root[0] not in problem.resident))
+    outputs = [value for value, _ in roots]
+    ways = reachable(ways_of(problem, machine, possible_kernels(problem)), outputs)
+    given = frozenset(value for value, _ in problem.given)
+    originals = frozenset(n for n, kernel in enumerate(problem.kernels) if kernel.payload in problem.originals)
+    relaxed, real, cyclic = break_cycles(ways, machine, given, originals)
+    search = _Search(problem, Fraction(gap), cutoff)
+    timely = _bound(search, _program(problem, machine, relaxed, roots), deadline, beam, not cyclic)
+    if cyclic and not search.done:
+        timely = _without_cycles(search, machine, real, roots, deadline, beam) and timely
+    return _solution(search, timely)
+
+
+def _program(problem: Problem, machine: Machine, ways: Ways, roots: tuple[tuple[int, int], ...]) -> Program:
+    outputs = [value for value, _ in roots]
+    return Program(build_model(problem, machine, reachable(ways, outputs), roots))
+
+
+def _bound(search: _Search, program: Program, deadline: float | None, beam: int | None, real: bool) -> bool:
+    """Runs the ladder of relaxations: each is a bound, and an optimum where its trace passes the audit at that cost.
+
+    Whatever the trace is, its kernels make an answer with regions of their own. `real`: the program's ways are those of
+    the problem. Returns whether it came to its end in time.
+    """
+    for number, limits in enumerate(LADDER[:1] if beam is not None else LADDER):
+        outcome = program.run(limits, deadline)
+        if outcome is None:
+            if real and search.best is None:
+                _answer(search, program, None, _NARROW)
+            return False
+        search.bound = max(search.bound, outcome.cost)
+        _take(search, outcome)
+        if search.done or (outcome.exact and not number):
+            break
+        if not number and real and not _answer(search, program, deadline, beam or _BEAM):
+            return False
+        if search.done or outcome.exact:
+            break
+    return True
+
+
+def _take(search: _Search, outcome: Outcome) -> None:
+    found = search.offer(outcome.choices)
+    if found.problems:
+        search.repair(outcome.choices)
+    elif outcome.exact and found.cost != outcome.cost and not any(way.companion for way in outcome.ways):
+        exact = {way.kernel: way.cost for way in outcome.ways}
+        if all(search.problem.kernels[kernel].cost == cost for kernel, cost in exact.items()):
+            raise AssertionError(f"the extraction says {outcome.cost}, the audit of its answer says {found.cost}")
+
+
+def _answer(search: _Search, program: Program, deadline: float | None, beam: int) -> bool:
+    outcome = program.run(Limits(beam=beam, compared=8), deadline)
+    if outcome is None:
+        return False
+    if search.offer(outcome.choices).problems:
+        search.repair(outcome.choices)
+    return True
+
+
+def _without_cycles(
+    search: _Search,
+    machine: Machine,
+    real: Ways,
+    roots: tuple[tuple[int, int], ...],
+    deadline: float | None,
+    beam: int | None,
+) -> bool:
+    """An answer from ways without logical cycles; what it proves holds for those ways only."""
+    problem = search.problem
+    kernels = possible_kernels(problem, (way.kernel for mine in real.values() for way in mine))
+    ways = reachable(ways_of(problem, machine, kernels), [value for value, _ in roots])
+    proven = search.bound
+    timely = _bound(search, _program(problem, machine, ways, roots), deadline, beam, True)
+    search.bound = proven
+    return timely
+
+
+def _solution(search: _Search, timely: bool) -> Solution:
+    best = search.best
+    if best is None:
+        raise RewriteError("no answer was found within the time limit; give it more time, or a cutoff to fall back on")
+    bound = min(search.bound, best.cost)
+    untracked = frozenset(n for n, target in enumerate(search.problem.targets) if not target.launch)
+    kernels = [choice.kernel for choice in best.choices]
+    gathered = audit(search.problem, merge_regions(search.problem, kernels, best.choices, untracked))
+    if gathered.cost != best.cost or gathered.problems:
+        raise AssertionError(f"gathering kernels without a launch changed the cost from {best.cost} to {gathered.cost}")
+    status = "optimal" if bound == best.cost else "feasible" if timely else "limit"
+    return Solution(gathered.choices, gathered.copies, gathered.cost, bound, status)

@@ -1,0 +1,249 @@
+"""Random placement problems and their optimum by brute force: kernels, places, real region partitions, copy sources.
+
+Nothing here is shared with the package but the types of a problem.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+from rewrite_engine.egraph.problem import Kernel, Problem, Read, TargetInfo
+
+
+def random_problem(seed: int, operators: int | None = None, cyclic: bool = False) -> Problem:
+    """A random directed graph of operators with fused kernels, several results, constants, host reads and few links."""
+    rng = random.Random(seed)
+    count = operators or rng.randint(3, 8)
+    devices = rng.randint(1, 4)
+    targets = [TargetInfo("host", 0, rng.choice([0, 0, 0, 40]))]
+    for number in range(rng.randint(1, 3)):
+        launch = rng.choice([0, 15, 60, 200])
+        targets.append(TargetInfo(f"t{number}", rng.randrange(devices), launch))
+    values: list[tuple[int, ...]] = []  # operands of every value
+    given: set[tuple[int, int]] = set()
+    solo: set[int] = set()
+    resident: set[int] = set()
+    for _ in range(rng.randint(1, 2)):
+        given.add((len(values), 0))
+        values.append(())
+    if rng.random() < 0.5:
+        resident.add(len(values))
+        values.append(())
+    first = len(values)
+    while len(values) - first < count:
+        usable = [v for v in range(len(values)) if v not in solo]
+        recent = usable[-4:]
+        if rng.random() < 0.15 and len(values) - first + 3 <= count:  # an operator of two results
+            operand = rng.choice(recent)
+            solo.add(len(values))
+            tuple_value = len(values)
+            values.append((operand,))
+            values.append((tuple_value,))
+            values.append((tuple_value,))
+        else:
+            values.append(tuple(rng.choice(recent if rng.random() < 0.8 else usable) for _ in range(rng.randint(1, 3))))
+    kernels: list[Kernel] = []
+
+    def add(value: int, reads: tuple[Read, ...], base: int, everywhere: bool) -> None:
+        for target in range(len(targets)):
+            if target == 0 and everywhere or rng.random() < 0.65:
+                kernels.append(Kernel(value, target, base + rng.randint(0, 120), reads, len(kernels)))
+
+    for value in range(first, len(values)):
+        operands = values[value]
+        projection = any(operand in solo for operand in operands)
+        host_read = not projection and len(operands) > 1 and rng.random() < 0.15
+        reads = tuple(Read(o, 0 if host_read and place else None) for place, o in enumerate(operands))
+        add(value, reads, 5 if projection else 60, rng.random() < 0.9)
+        inner = [o for o in operands if o >= first and o not in solo and not any(x in solo for x in values[o])]
+        if inner and not projection and rng.random() < 0.5:  # a fused kernel of two or three operators
+            fused = list(operands)
+            for operand in inner[: rng.randint(1, 2)]:
+                fused = [o for o in fused if o != operand] + list(values[operand])
+            if all(o not in solo for o in fused):
+                add(value, tuple(Read(o) for o in dict.fromkeys(fused)), 70, False)
+    if cyclic:
+        for _ in range(rng.randint(1, 3)):
+            low, high = sorted(rng.choices([v for v in range(first, len(values)) if v not in solo] or [first], k=2))
+            if low not in solo and high not in solo:
+                add(low, (Read(high),), 20, False)
+    used = {operand for operands in values for operand in operands}
+    roots = [v for v in range(first, len(values)) if v not in used and v not in solo]
+    roots = [(v, 0 if rng.random() < 0.9 else rng.randrange(devices)) for v in roots]
+    copies = {}
+    for source, destination in itertools.permutations(range(devices), 2):
+        if rng.random() < 0.8:
+            latency = rng.choice([5, 40, 150])
+            for value in range(len(values)):
+                if value not in solo:
+                    copies[value, source, destination] = latency + (value % 3) * 7
+    return Problem(
+        devices=tuple(f"d{n}" for n in range(devices)),
+        targets=tuple(targets),
+        values=len(values),
+        kernels=tuple(kernels),
+        given=frozenset(given),
+        resident=frozenset(resident),
+        copies=copies,
+        roots=tuple(roots) or ((len(values) - 1, 0),),
+        solo=frozenset(solo),
+        names=tuple(f"v{n}" for n in range(len(values))),
+    )
+
+
+def brute_force(problem: Problem, limit: int, budget: int = 400_000) -> int | None:
+    """The least cost of all solutions that cost at most `limit`; None if there is none. TimeoutError beyond the budget."""
+    best = [limit + 1]
+    steps = [budget]
+    for chosen in _selections(problem, best, steps):
+        _best_regions(problem, chosen, best, steps)
+    return None if best[0] > limit else best[0]
+
+
+def _selections(problem: Problem, best: list[int], steps: list[int]) -> Iterator[list[int]]:
+    """Sets of kernels, at most one per value and target, such that every value that is read is computed or given."""
+    by_value: dict[int, dict[int, list[int]]] = {}
+    for number, kernel in enumerate(problem.kernels):
+        if kernel.value not in problem.resident:
+            by_value.setdefault(kernel.value, {}).setdefault(kernel.target, []).append(number)
+    inputs = {value for value, _ in problem.given}
+
+    def visit(pending: list[int], done: frozenset[int], chosen: list[int], cost: int) -> Iterator[list[int]]:
+        steps[0] -= 1
+        if steps[0] < 0:
+            raise TimeoutError
+        least = sum({problem.targets[problem.kernels[k].target].launch: 0 for k in chosen})
+        if cost + least * 0 >= best[0]:
+            return
+        pending = [v for v in dict.fromkeys(pending) if v not in done and v not in problem.resident]
+        if not pending:
+            yield chosen
+            return
+        value = max(pending)
+        targets = by_value.get(value, {})
+        for size in range(0 if value in inputs else 1, len(targets) + 1):
+            for where in itertools.combinations(sorted(targets), size):
+                for picked in itertools.product(*(targets[t] for t in where)):
+                    more = [r.value for k in picked for r in problem.kernels[k].reads]
+                    spent = cost + sum(problem.kernels[k].cost for k in picked)
+                    yield from visit(pending + more, done | {value}, chosen + list(picked), spent)
+
+    yield from visit([v for v, _ in problem.roots], frozenset(), [], 0)
+
+
+def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: list[int]) -> None:
+    """All partitions of the kernels into connected regions of one target, the fewest launches first."""
+    kernels = [problem.kernels[k] for k in chosen]
+    base = sum(kernel.cost for kernel in kernels)
+    solo_readers = [(a, b) for a, x in enumerate(kernels) for b, y in enumerate(kernels) if x.target == y.target
+                    and x.value in problem.solo and any(r.value == x.value for r in y.reads)]
+    for y in kernels:  # a value of several results must be computed on the target that reads it
+        for read in y.reads:
+            if read.value in problem.solo and not any(k.value == read.value and k.target == y.target for k in kernels):
+                return
+    edges = {(a, b) for a, x in enumerate(kernels) for b, y in enumerate(kernels) if x.target == y.target
+             and any(r.value == x.value and r.device in (None, problem.targets[y.target].device) for r in y.reads)}
+    partitions = []
+    for regions in _connected_partitions(len(kernels), edges, kernels):
+        where = {k: n for n, region in enumerate(regions) for k in region}
+        if all(where[a] == where[b] for a, b in solo_readers):
+            launches = sum(problem.targets[kernels[region[0]].target].launch for region in regions)
+            if base + launches < best[0]:
+                partitions.append((launches, regions, where))
+    partitions.sort(key=lambda p: (p[0], -len(p[1])))
+    for launches, regions, where in partitions:
+        steps[0] -= 10
+        if steps[0] < 0:
+            raise TimeoutError
+        if base + launches >= best[0]:
+            return
+        copies = _cheapest_copies(problem, kernels, regions, where, best[0] - base - launches)
+        if copies is not None:
+            best[0] = base + launches + copies
+
+
+def _connected_partitions(count: int, edges: set[tuple[int, int]], kernels: list[Kernel]) -> Iterator[list[list[int]]]:
+    """Set partitions whose parts are of one target and connected by operands."""
+    linked = edges | {(b, a) for a, b in edges}
+
+    def connected(part: list[int]) -> bool:
+        reached, todo = {part[0]}, [part[0]]
+        while todo:
+            at = todo.pop()
+            for other in part:
+                if other not in reached and (at, other) in linked:
+                    reached.add(other)
+                    todo.append(other)
+        return len(reached) == len(part)
+
+    def grow(number: int, parts: list[list[int]]) -> Iterator[list[list[int]]]:
+        if number == count:
+            if all(map(connected, parts)):
+                yield [list(part) for part in parts]
+            return
+        for part in parts:
+            if kernels[part[0]].target == kernels[number].target:
+                part.append(number)
+                yield from grow(number + 1, parts)
+                part.pop()
+        parts.append([number])
+        yield from grow(number + 1, parts)
+        parts.pop()
+
+    yield from grow(0, [])
+
+
+def _cheapest_copies(
+    problem: Problem, kernels: list[Kernel], regions: list[list[int]], where: dict[int, int], limit: int
+) -> int | None:
+    """Tries every provider of every memory that is read; the regions must then have an order."""
+    needs: dict[tuple[int, int], set[int]] = {}
+    for number, kernel in enumerate(kernels):
+        own = {kernels[k].value for k in regions[where[number]]}
+        device = problem.targets[kernel.target].device
+        for read in kernel.reads:
+            if read.value in problem.resident or (read.value in own and read.device in (None, device)):
+                continue
+            if read.value in problem.solo:
+                return None
+            needs.setdefault((read.value, device if read.device is None else read.device), set()).add(where[number])
+    for root in problem.roots:
+        if root[0] not in problem.resident:
+            needs.setdefault(root, set())
+    options = []
+    for value, device in needs:
+        ways = []
+        for source in sorted(d for v, d in problem.given if v == value):
+            price = 0 if source == device else problem.copies.get((value, source, device))
+            if price is not None:
+                ways.append((price, -1))
+        for number, kernel in enumerate(kernels):
+            if kernel.value == value and value not in problem.solo:
+                source = problem.targets[kernel.target].device
+                price = 0 if source == device else problem.copies.get((value, source, device))
+                if price is not None:
+                    ways.append((price, where[number]))
+        options.append(sorted(ways))
+    best = None
+    inner = [(where[a], where[b]) for a, b in itertools.permutations(range(len(kernels)), 2)
+             if where[a] == where[b] and any(r.value == kernels[a].value for r in kernels[b].reads)]
+    del inner
+    for picked in itertools.product(*options):
+        cost = sum(price for price, _ in picked)
+        if cost < limit and (best is None or cost < best):
+            edges = {(source, reader) for (_, source), need in zip(picked, needs) for reader in needs[need] if source >= 0}
+            if _has_order(len(regions), edges):
+                best = cost
+    return best
+
+
+def _has_order(count: int, edges: set[tuple[int, int]]) -> bool:
+    left = set(range(count))
+    while left:
+        free = {r for r in left if not any(b == r and a in left for a, b in edges)}
+        if not free:
+            return False
+        left -= free
+    return True
