@@ -23,6 +23,7 @@ from rewrite_engine.loops.operators import Unsupported, operator_compute
 from rewrite_engine.operators import TensorType, effective_attributes, find
 
 OPSET = 23
+UNITS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 Array = np.ndarray[Any, Any]
 
 
@@ -126,6 +127,17 @@ def reference(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attrib
         ]
 
 
+def runtime(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> list[Array]:
+    """The same by ONNX Runtime."""
+    import onnxruntime
+
+    model = node_model(op, feeds, outputs, **attributes)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {f"x{i}": x for i, x in enumerate(feeds) if x is not None}))
+
+
 def node_model(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> onnx.ModelProto:
     """A model of one node whose inputs have the types of the arrays."""
     names = ["" if x is None else f"x{i}" for i, x in enumerate(feeds)]
@@ -141,13 +153,21 @@ def node_model(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attri
         typed,
         [helper.make_empty_tensor_value_info(name) for name in results],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
 
 
 def assert_close(found: Array, wanted: Array, rtol: float, atol: float) -> None:
-    """The same dtype and shape, and values within the tolerances; NaN equals NaN."""
+    """The same dtype and shape, and values within the tolerances; NaN equals NaN.
+
+    Floats may always differ by rounding: two units in the last place of their dtype, and one unit of float32 at the
+    largest magnitude (expected values are themselves sums with rounding errors).
+    """
     assert found.dtype == wanted.dtype, f"dtype {found.dtype}, expected {wanted.dtype}"
     assert found.shape == wanted.shape, f"shape {found.shape}, expected {wanted.shape}"
+    if wanted.dtype.name in UNITS and wanted.size:
+        magnitudes = np.abs(_comparable(wanted))
+        rtol = max(rtol, 2 * UNITS[wanted.dtype.name])
+        atol = max(atol, UNITS["float32"] * float(np.max(magnitudes[np.isfinite(magnitudes)], initial=0)))
     np.testing.assert_allclose(_comparable(found), _comparable(wanted), rtol=rtol, atol=atol)
 
 

@@ -34,7 +34,9 @@ def _attention(b: Builder, inputs: Operands, attributes: Attributes) -> list[Ten
     scores = _scores(b, q, k, number(attributes, "scale"))
     capped = _soft_capped(b, scores, number(attributes, "softcap"))
     biased, blocked = _biased(b, capped, optional(inputs, 3), bool(integer(attributes, "is_causal")), past)
-    precise = dtype_attribute(attributes, "softmax_precision", "Attention") if "softmax_precision" in attributes else None
+    precise = (
+        dtype_attribute(attributes, "softmax_precision", "Attention") if "softmax_precision" in attributes else None
+    )
     weights = _weights(b, biased, blocked, precise or query.dtype, query.dtype)
     output = _weighted_sum(b, weights, v, query.dtype)
     if query.rank == 3:

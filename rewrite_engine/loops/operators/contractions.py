@@ -38,7 +38,9 @@ def contract(b: Builder, operands: Sequence[tuple[Tensor, Labels]], result: Labe
     def product(*i: Expr) -> Expr:
         at = dict(zip((*result, *summed), i, strict=True))
         factors = (
-            tensor.lift([at[label] if n == extents[label] else 0 for label, n in zip(labels, tensor.shape, strict=True)])
+            tensor.lift(
+                [at[label] if n == extents[label] else 0 for label, n in zip(labels, tensor.shape, strict=True)]
+            )
             for tensor, labels in operands
         )
         return reduce(mul, factors)

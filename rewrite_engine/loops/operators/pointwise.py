@@ -8,7 +8,23 @@ from functools import reduce
 
 from rewrite_engine.loops.build import Builder, Tensor
 from rewrite_engine.loops.dtypes import is_float
-from rewrite_engine.loops.expr import Expr, add, call, cast, const, div, eq, land, le, lor, lt, maximum, minimum, mul, select, sub
+from rewrite_engine.loops.expr import (
+    Expr,
+    add,
+    call,
+    cast,
+    div,
+    eq,
+    land,
+    le,
+    lor,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    select,
+    sub,
+)
 from rewrite_engine.loops.operators.common import (
     Attributes,
     Operands,
@@ -94,9 +110,29 @@ def _named(function: str) -> Formula:
 FORMULAS: Mapping[str, Formula] = {
     **{
         name: _named(name.lower())
-        for name in (
-            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Round Sign Sin Sinh Sqrt Tan Tanh"
-        ).split()
+        for name in [
+            "Abs",
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Ceil",
+            "Cos",
+            "Cosh",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Log",
+            "Round",
+            "Sign",
+            "Sin",
+            "Sinh",
+            "Sqrt",
+            "Tan",
+            "Tanh",
+        ]
     },
     "BitwiseNot": _named("bit_not"),
     "Celu": _celu,

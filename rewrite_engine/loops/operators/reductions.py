@@ -151,7 +151,6 @@ def _cumulative_sum(b: Builder, inputs: Operands, attributes: Attributes) -> lis
     return [b.compute(x.shape, term, [x.shape[axis]], "sum", x.dtype)]
 
 
-
 def _square(v: Expr) -> Expr:
     return v * v
 

@@ -135,10 +135,10 @@ def _axes(b: Builder, inputs: Operands, attributes: Attributes) -> list[_Axis]:
             new = [math.floor(n * common + 0.5) for n in old]
     else:
         raise Unsupported("Resize without scales and sizes")
-    region = [float(v) for v in b.value(roi)] if roi is not None and roi.size else [0.0] * len(named) + [1.0] * len(named)
-    return [
-        _Axis(axis, old[k], new[k], factors[k], region[k], region[k + len(named)]) for k, axis in enumerate(named)
-    ]
+    region = (
+        [float(v) for v in b.value(roi)] if roi is not None and roi.size else [0.0] * len(named) + [1.0] * len(named)
+    )
+    return [_Axis(axis, old[k], new[k], factors[k], region[k], region[k + len(named)]) for k, axis in enumerate(named)]
 
 
 def _resize(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:

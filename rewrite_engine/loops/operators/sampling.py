@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from rewrite_engine.loops.build import Builder, Tensor, Unsupported
@@ -26,8 +26,14 @@ from rewrite_engine.loops.operators.common import (
 from rewrite_engine.loops.operators.contractions import add_bias, window_sizes
 
 
-def interpolated(b: Builder, x: Tensor, lead: Sequence[Expr], position: Sequence[Expr]) -> Expr:
-    """x at `lead` and a fractional position in its last axes, linearly between the elements around; 0 outside."""
+def interpolated(
+    b: Builder,
+    x: Tensor,
+    lead: Sequence[Expr],
+    position: Sequence[Expr],
+    join: Callable[[Expr, Expr], Expr] = add,
+) -> Expr:
+    """x at `lead` and a fractional position in its last axes: the elements around, weighed linearly; 0 outside."""
     base = [call("floor", p) for p in position]
     terms = []
     for corner in itertools.product((0, 1), repeat=len(position)):
@@ -37,7 +43,7 @@ def interpolated(b: Builder, x: Tensor, lead: Sequence[Expr], position: Sequence
             share = p - f
             value = value * cast(share if bit else 1.0 - share, value.dtype)
         terms.append(value)
-    return reduce(add, terms)
+    return reduce(join, terms)
 
 
 # ---- GridSample -----------------------------------------------------------------------------------------------------
@@ -142,8 +148,6 @@ def _affine_grid(b: Builder, inputs: Operands, attributes: Attributes) -> list[T
 def _roi_align(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, rois, batch = required(inputs, 0), required(inputs, 1), required(inputs, 2)
     mode, samples = text(attributes, "mode"), integer(attributes, "sampling_ratio")
-    if mode != "avg":
-        raise Unsupported(f"RoiAlign with mode {mode}")
     if samples <= 0:
         raise Unsupported("RoiAlign with a sampling_ratio that follows the size of each region")
     bins = (integer(attributes, "output_height"), integer(attributes, "output_width"))
@@ -163,13 +167,14 @@ def _roi_align(b: Builder, inputs: Operands, attributes: Attributes) -> list[Ten
         places = [position(r, axis, rest[axis], rest[2 + axis]) for axis in range(2)]
         outside = lor(*(lor(p < -1.0, p > float(n)) for p, n in zip(places, sizes, strict=True)))
         clamped = [clamp(p, 0, n - 1) for p, n in zip(places, sizes, strict=True)]
-        value = interpolated(b, x, [cast(batch[r], "index"), c], clamped)
+        value = interpolated(b, x, [cast(batch[r], "index"), c], clamped, maximum if mode == "max" else add)
         return select(outside, zero(value), value)
 
     def average(total: Expr, *_: Expr) -> Expr:
         return total / float(samples * samples)
 
-    return [b.compute([rois.shape[0], x.shape[1], *bins], tap, [samples, samples], "sum", x.dtype, average)]
+    shape, combine = [rois.shape[0], x.shape[1], *bins], "max" if mode == "max" else "sum"
+    return [b.compute(shape, tap, [samples, samples], combine, x.dtype, None if mode == "max" else average)]
 
 
 # ---- DeformConv -----------------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ def _dft(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     axis = (-2 if axis_operand is None else host_integer(b, axis_operand)) % x.rank
     inverse, one_sided = bool(integer(attributes, "inverse")), bool(integer(attributes, "onesided"))
     if inverse and one_sided:
-        raise Unsupported("DFT that is both inverse and onesided")
+        natural = 2 * (x.shape[axis] - 1)
+        return [_real_signal(b, x, axis, natural if length is None else host_integer(b, length))]
     size = x.shape[axis] if length is None else host_integer(b, length)
     bins, parts = size // 2 + 1 if one_sided else size, x.shape[-1]
     table = _fourier_table(b, size, bins, parts, inverse, x.dtype)
@@ -47,6 +48,22 @@ def _dft(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
 
     shape = [*x.shape[:axis], bins, *x.shape[axis + 1 : -1], 2]
     return [b.compute(shape, product, [size, parts], "sum", x.dtype)]
+
+
+def _real_signal(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
+    """The real signal of `size` samples whose spectrum begins with the bins of x: all but the first and last are twin."""
+    bins = size // 2 + 1
+    twins = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == size), 1, 2)[:, None] / size
+    angle = 2 * np.pi * np.outer(np.arange(bins), np.arange(size)) / size
+    table = np.stack([np.cos(angle) * twins, -np.sin(angle) * twins])  # [part, bin, sample]
+    factors = b.constant(table.astype(numpy_dtype(x.dtype)))
+
+    def product(*i: Expr) -> Expr:
+        *outer, k, part = i
+        source = (*replaced(outer, axis, k)[:-1], part)
+        return b.load_padded(x, source, 0) * factors.lift([part, k, outer[axis]])
+
+    return b.compute([*x.shape[:axis], size, *x.shape[axis + 1 : -1], 1], product, [bins, 2], "sum", x.dtype)
 
 
 def _stft(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
