@@ -155,6 +155,7 @@ def test_a_kernel_without_a_symbol_is_refused() -> None:
         (("attrs", "device_type"), [], "attrs: expected"),
         (("metadata",), None, "metadata: expected an object"),
         (("metadata", "rewrite_engine", "devices", "npu0"), 1, "a device type of its own"),
+        (("metadata", "rewrite_engine", "output_names"), [], "output_names: expected 1 different names"),
         (("extra",), 1, "graph: expected the keys"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewrite_engine.backend.memory import MemoryPlan, device_types, lifetimes, plan, storage_bytes
-from rewrite_engine.backend.packing import ALIGNMENT, Block, pack, peak_of_live_bytes
+from rewrite_engine.backend.packing import ALIGNMENT, Block, pack, peak_of_live_bytes, pool
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import PlacedGraph
 from rewrite_engine.operators.types import TensorType
@@ -33,6 +33,24 @@ def test_blocks_live_together_never_overlap(rows: list[tuple[int, int, int]]) ->
                 assert end <= offsets[other.name] or offsets[other.name] + max(1, other.size) <= start
     arena = max((offsets[block.name] + block.size for block in blocks), default=0)
     assert peak_of_live_bytes(blocks, 30) <= arena
+
+
+@given(_BLOCKS)
+def test_blocks_of_a_pool_are_never_live_together(rows: list[tuple[int, int, int]]) -> None:
+    blocks = [Block(f"b{i}", size, first, first + length) for i, (size, first, length) in enumerate(rows)]
+    pools = pool(blocks)
+    assert sorted(pools) == sorted(block.name for block in blocks)
+    assert set(pools.values()) == set(range(len(set(pools.values()))))
+    for i, one in enumerate(blocks):
+        for other in blocks[:i]:
+            if pools[one.name] == pools[other.name]:
+                assert one.last < other.first or other.last < one.first
+    assert pool(blocks[::-1]) == pools
+
+
+def test_pools_are_reused_as_soon_as_they_are_free() -> None:
+    blocks = [Block("a", 9, 0, 1), Block("b", 9, 1, 2), Block("c", 5, 2, 3), Block("d", 5, 5, 6), Block("e", 1, 2, 6)]
+    assert pool(blocks) == {"a": 0, "b": 1, "c": 0, "d": 0, "e": 2}
 
 
 def test_a_chain_needs_no_more_than_its_peak() -> None:
@@ -68,6 +86,7 @@ def test_plans_of_random_graphs_hold(seed: int, size: int) -> None:
     for use in memory_plan.devices:
         here = [storage for storage in memory_plan.storages if storage.device == use.device]
         assert use.lower_bound <= use.arena <= use.peak
+        assert use.lower_bound <= use.pooled
         assert use.weights == sum(storage.size for storage in here if storage.kind == "parameter")
         assert use.extent >= max((storage.offset + storage.size for storage in here), default=0)
     assert MemoryPlan.from_json(json.loads(json.dumps(memory_plan.to_json()))) == memory_plan
@@ -82,7 +101,8 @@ def test_the_small_graph_by_hand() -> None:
     assert storages["y"].kind == "output" and (storages["y"].first, storages["y"].last) == (0, 6)
     # Four values of 24 bytes in two slots of 64 (the second slot ends after 24).
     npu = memory_plan.by_device()["npu0"]
-    assert (npu.arena, npu.lower_bound, npu.weights, npu.inputs_outputs, npu.peak) == (88, 48, 24, 0, 88)
+    assert (npu.arena, npu.lower_bound, npu.pooled) == (88, 48, 48)
+    assert (npu.weights, npu.inputs_outputs, npu.peak) == (24, 0, 88)
     assert storages["a"].storage_id == storages["positive"].storage_id != storages["sum"].storage_id
     host = memory_plan.by_device()["host"]
     assert (host.device_type, npu.device_type) == (1, 12)

@@ -181,6 +181,18 @@ def test_a_parameter_may_be_an_output() -> None:
     assert Executor(bundle).run(small_inputs())["v"].tobytes() == placed.parameters["v"].tobytes()
 
 
+def test_outputs_take_the_models_names() -> None:
+    """One value may be several outputs, an input or a parameter may be one; each has its name in the model."""
+    placed = replace(small_graph(), outputs=("y", "y", "x", "w"), output_names=("a", "b", "c", "d"))
+    inputs = small_inputs()
+    outputs = Executor(fake_bundle(placed)).run(inputs)
+    assert list(outputs) == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(outputs["a"], small_answer(inputs), rtol=1e-6)
+    assert outputs["a"].tobytes() == outputs["b"].tobytes()
+    assert outputs["c"].tobytes() == inputs["x"].tobytes()
+    assert outputs["d"].tobytes() == placed.parameters["w"].tobytes()
+
+
 def test_device_memory_is_aligned_and_bounded() -> None:
     memory = DeviceMemory("npu0", 128)
     storage = Storage("x", "x", "intermediate", "npu0", 64, 64, 0, 1, 0)

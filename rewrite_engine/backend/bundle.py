@@ -68,7 +68,7 @@ class Bundle:
 
     @property
     def outputs(self) -> dict[str, TensorType]:
-        """Types of the graph's outputs by name, in order."""
+        """Types of the graph's outputs by the model's names, in order."""
         return self._types("outputs")
 
     @property
@@ -177,8 +177,10 @@ class Bundle:
         graph, problems = read_graph(self.graph)
         if graph is None:
             raise RewriteError("graph.json: " + "; ".join(problems))
+        if side == "outputs":
+            return {name: graph.entries[head].type for name, head in zip(graph.output_names, graph.heads, strict=True)}
         types = {entry.name: entry.type for entry in graph.entries}
-        return {name: types[name] for name in (graph.inputs if side == "inputs" else graph.outputs)}
+        return {name: types[name] for name in graph.inputs}
 
 
 def build(

@@ -61,6 +61,7 @@ def graph_json(placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str]
         "inputs": list(placed.inputs),
         "parameters": parameters,
         "outputs": list(placed.outputs),
+        "output_names": list(placed.output_names or placed.outputs),
         "values": values,
         "offsets": [storages[name].offset for name in values],
     }

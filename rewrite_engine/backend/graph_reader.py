@@ -40,7 +40,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ReadGraph:
-    """A well-formed graph.json. `devices` are DLPack types by device name."""
+    """A well-formed graph.json. `devices` are DLPack types by device name.
+
+    `outputs` are the values that the heads should be, `output_names` what the model calls them.
+    """
 
     nodes: tuple[Node, ...]
     entries: tuple[Entry, ...]
@@ -49,6 +52,7 @@ class ReadGraph:
     inputs: tuple[str, ...]
     parameters: tuple[str, ...]
     outputs: tuple[str, ...]
+    output_names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ def _read(graph: object, problems: list[str]) -> ReadGraph | None:
     if arguments != nulls:
         raise _Malformed(f"arg_nodes: expected the null nodes {nulls}, found {arguments}")
     heads = _references(top["heads"], "heads", pointers)
+    output_names = _strings(facts.get("output_names"), f"{METADATA} output_names")
+    if len(set(output_names)) != len(heads):
+        raise _Malformed(f"{METADATA} output_names: expected {len(heads)} different names, found {output_names}")
     return ReadGraph(
         nodes=tuple(nodes),
         entries=entries,
@@ -137,6 +144,7 @@ def _read(graph: object, problems: list[str]) -> ReadGraph | None:
         inputs=tuple(_strings(facts.get("inputs"), f"{METADATA} inputs")),
         parameters=tuple(_strings(facts.get("parameters"), f"{METADATA} parameters")),
         outputs=tuple(_strings(facts.get("outputs"), f"{METADATA} outputs")),
+        output_names=tuple(output_names),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rewrite_engine.backend.packing import ALIGNMENT, Block, align, pack, peak_of_live_bytes
+from rewrite_engine.backend.packing import ALIGNMENT, Block, align, pack, peak_of_live_bytes, pool
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.operators.types import ITEM_BITS, TensorType
@@ -29,7 +29,8 @@ class Storage:
     """The bytes of one value: `offset` and `size` in bytes within its device, live from step `first` to step `last`.
 
     A step is an index into the placed graph's steps, both ends included. `root` is the value that owns the bytes: the
-    value itself, unless it is a view of another one. Values with the same `storage_id` share an allocation.
+    value itself, unless it is a view of another one. `storage_id` is for executors that know no offsets: values with
+    the same one share an allocation, which is as large as the largest of them.
     """
 
     value: str
@@ -48,8 +49,9 @@ class Storage:
 class DeviceUse:
     """Bytes of one device. `lower_bound` is the peak of live intermediate bytes, which no arena can beat.
 
-    `peak` is the arena together with graph inputs and outputs; `weights` come on top. `extent` is the size of the whole
-    address space, alignment gaps included. `device_type` is the DLPack type that stands for the device in graph.json.
+    `pooled` is what an executor takes for intermediates that allocates each storage id on its own. `peak` is the arena
+    together with graph inputs and outputs; `weights` come on top. `extent` is the size of the whole address space,
+    alignment gaps included. `device_type` is the DLPack type that stands for the device in graph.json.
     """
 
     device: str
@@ -57,6 +59,7 @@ class DeviceUse:
     capacity: int | None
     arena: int
     lower_bound: int
+    pooled: int
     inputs_outputs: int
     weights: int
     peak: int
@@ -198,6 +201,7 @@ def _place(placed: PlacedGraph) -> list[Storage]:
     kinds = {name: _kind(placed, name) for name in order}
     sizes = {name: storage_bytes(name, placed.types[name]) for name in order}
     offsets: dict[str, int] = {}
+    shares: dict[str, tuple[str, int | str]] = {name: (placed.devices[name], name) for name in order}
     for device in device_types([HOST, *placed.devices.values()]):
         here = [name for name in order if placed.devices[name] == device]
         arena = [Block(name, sizes[name], *lives[name]) for name in here if kinds[name] == "intermediate"]
@@ -208,12 +212,12 @@ def _place(placed: PlacedGraph) -> list[Storage]:
             packed[name] = align(end)
             end = packed[name] + max(1, sizes[name])
         offsets.update(packed)
-    identifiers: dict[tuple[str, int], int] = {}
+        shares.update((name, (device, number)) for name, number in pool(arena).items())
+    identifiers: dict[tuple[str, int | str], int] = {}
     storages = []
     for name in order:
-        device = placed.devices[name]
-        number = identifiers.setdefault((device, offsets[name]), len(identifiers))
-        first, last = lives[name]
+        number = identifiers.setdefault(shares[name], len(identifiers))
+        device, (first, last) = placed.devices[name], lives[name]
         storages.append(Storage(name, name, kinds[name], device, offsets[name], sizes[name], first, last, number))
     return storages
 
@@ -222,6 +226,9 @@ def _use(device: str, kind: int, capacity: int | None, storages: Sequence[Storag
     here = [storage for storage in storages if storage.device == device]
     arena = [storage for storage in here if storage.kind == "intermediate"]
     blocks = [Block(storage.value, storage.size, storage.first, storage.last) for storage in arena]
+    pools: dict[int, int] = {}
+    for storage in arena:
+        pools[storage.storage_id] = max(storage.size, pools.get(storage.storage_id, 0))
     arena_size = max((storage.offset + storage.size for storage in arena), default=0)
     inputs_outputs = sum(storage.size for storage in here if storage.kind in ("input", "output"))
     return DeviceUse(
@@ -230,6 +237,7 @@ def _use(device: str, kind: int, capacity: int | None, storages: Sequence[Storag
         capacity=capacity,
         arena=arena_size,
         lower_bound=peak_of_live_bytes(blocks, steps),
+        pooled=sum(pools.values()),
         inputs_outputs=inputs_outputs,
         weights=sum(storage.size for storage in here if storage.kind == "parameter"),
         peak=arena_size + inputs_outputs,

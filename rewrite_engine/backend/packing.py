@@ -1,11 +1,13 @@
-"""Offsets for blocks of bytes that are live over intervals of steps: blocks live at the same time never overlap.
+"""Sharing of bytes by blocks that are live over intervals of steps: blocks live at the same time never overlap.
 
-In: blocks (size, first and last step). Out: an aligned offset for each. Greedy best fit, tried in a few orders; the
-problem is NP-hard, but on neural networks this is nearly always within a few percent of the peak of live bytes.
+In: blocks (size, first and last step). Out: an aligned offset for each in one arena, or a pool for each, where every
+pool is an allocation of its own. Both are greedy; the problems are NP-hard, but on neural networks the arena is nearly
+always within a few percent of the peak of live bytes.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,6 +49,32 @@ def pack(blocks: Sequence[Block]) -> dict[str, int]:
         if best_end < 0 or end < best_end:
             best, best_end = offsets, end
     return best
+
+
+def pool(blocks: Sequence[Block]) -> dict[str, int]:
+    """Pool number by block name; a pool is as large as its largest block, and its blocks are never live together.
+
+    Large blocks first, each in the pool where it follows an earlier block most closely, or in a new one.
+    """
+    pools: list[list[tuple[int, int]]] = []  # lives in each, by first step
+    chosen: dict[str, int] = {}
+    for block in sorted(blocks, key=_ORDERS[0]):
+        life = (block.first, block.last)
+        best, shortest = len(pools), 0
+        for number, lives in enumerate(pools):
+            place = bisect(lives, life)
+            if place < len(lives) and lives[place][0] <= block.last:
+                continue
+            if place and lives[place - 1][1] >= block.first:
+                continue
+            wait = block.first - lives[place - 1][1] if place else block.first + 1
+            if best == len(pools) or wait < shortest:
+                best, shortest = number, wait
+        if best == len(pools):
+            pools.append([])
+        pools[best].insert(bisect(pools[best], life), life)
+        chosen[block.name] = best
+    return chosen
 
 
 def peak_of_live_bytes(blocks: Sequence[Block], steps: int) -> int:

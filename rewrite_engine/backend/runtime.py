@@ -134,7 +134,7 @@ class Executor:
         return {name: self._graph.entries[self._entry[name]].type for name in self._graph.inputs}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name, as arrays of their own.
+        """Outputs by the model's names, as arrays of their own.
 
         Raises RewriteError for inputs that are missing, unknown or of another type, for a kernel that is given an
         operand in the wrong memory, for a value read before it is written, and for a parameter that was overwritten.
@@ -159,8 +159,7 @@ class Executor:
         self.times = tuple(times)
         self._check_parameters()
         outputs = {}
-        for entry in self._graph.heads:
-            name = self._graph.entries[entry].name
+        for name, entry in zip(self._graph.output_names, self._graph.heads, strict=True):
             if entry not in written:
                 raise RewriteError(f"graph output `{name}` was never written")
             outputs[name] = self._arrays[entry].array.copy()
