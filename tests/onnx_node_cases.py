@@ -1,7 +1,7 @@
 """ONNX's own node tests, and random single-node models, run through the operators' computes.
 
-In: test cases of the `onnx` package (models of one or a few nodes, with inputs and expected outputs). Out: a verdict for
-each. Models of another opset are converted to 23, or taken as they are when their operators mean the same there.
+In: test cases of the `onnx` package (models of one or a few nodes, with inputs and expected outputs). Out: a verdict
+for each. Models of another opset are converted to 23, or taken as they are when their operators mean the same there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def judge(case: Any) -> Verdict:
 
 
 def at_opset_23(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the meaning it has at opset 23: unchanged where the schemas agree, converted up where they do not."""
+    """The model with the meaning it has at opset 23: unchanged where the schemas agree, converted up elsewhere."""
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
     if version is None:
         raise Unsupported(f"operators of domain {model.opset_import[0].domain}")

@@ -1,4 +1,4 @@
-"""Operators' computes: ONNX's node tests by family, random shapes against ONNX's reference, and fine points of meaning."""
+"""Operators' computes: ONNX's node tests by family, random shapes against references, and fine points of meaning."""
 
 from __future__ import annotations
 
@@ -59,46 +59,12 @@ BEYOND = (
 )
 """Reasons for which a node test of an operator with a compute may be refused."""
 
-NEEDED = [
-    "Add",
-    "And",
-    "AveragePool",
-    "BatchNormalization",
-    "Cast",
-    "Clip",
-    "Concat",
-    "Constant",
-    "ConstantOfShape",
-    "Conv",
-    "Div",
-    "Dropout",
-    "Equal",
-    "Erf",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "Gemm",
-    "GlobalAveragePool",
-    "GreaterOrEqual",
-    "Identity",
-    "IsNaN",
-    "LayerNormalization",
-    "MatMul",
-    "MaxPool",
-    "Mul",
-    "Pad",
-    "Range",
-    "Relu",
-    "Reshape",
-    "Shape",
-    "Slice",
-    "Softmax",
-    "Sum",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-]
+NEEDED = """
+    Add And AveragePool BatchNormalization Cast Clip Concat Constant ConstantOfShape Conv Div Dropout
+    Equal Erf Expand Flatten Gather GatherElements Gemm GlobalAveragePool GreaterOrEqual Identity IsNaN
+    LayerNormalization MatMul MaxPool Mul Pad Range Relu Reshape Shape Slice Softmax Sum Transpose
+    Unsqueeze Where
+"""
 """The operators of the models that the project is shown on."""
 
 
@@ -129,7 +95,7 @@ def test_families_are_the_table() -> None:
     names = [name for operators, _ in FAMILIES.values() for name in operators]
     assert sorted(names) == sorted(OPERATORS)
     assert all(find(name) is not None for name in names)
-    assert set(NEEDED) <= OPERATORS.keys()
+    assert OPERATORS.keys() >= set(NEEDED.split())
 
 
 def test_an_operator_without_a_compute_is_refused_by_name() -> None:

@@ -69,7 +69,7 @@ def dtype_attribute(attributes: Attributes, name: str, operator: str) -> str:
 
 
 def host_integers(b: Builder, operand: Tensor) -> tuple[int, ...]:
-    """The elements of a tensor of shapes, axes or sizes, in row-major order. Raises `NeedsValue` when they are unknown."""
+    """The elements of a tensor of shapes, axes or sizes, in row-major order. Raises `NeedsValue` when unknown."""
     return tuple(int(v) for v in b.value(operand).reshape(-1))
 
 

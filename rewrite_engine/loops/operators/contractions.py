@@ -103,7 +103,7 @@ def _einsum(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor
 
 
 def window_sizes(attributes: Attributes, sizes: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> list[int]:
-    """The number of windows along each spatial axis; `ceil` lets a last one reach beyond the end, if it starts within."""
+    """The number of windows along each spatial axis; `ceil` lets a last one that starts within reach beyond the end."""
     strides, dilations, pads = (integers(attributes, name) for name in ("strides", "dilations", "pads"))
     counts = []
     for axis, (size, k, stride, dilation) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
@@ -126,7 +126,7 @@ def window_indices(attributes: Attributes, windows: Sequence[Expr], taps: Sequen
 
 
 def convolve(b: Builder, x: Tensor, w: Tensor, attributes: Attributes, dtype: str) -> Tensor:
-    """y[n, m, o...] = sum over c, k... of x[n, group's c, o*stride + k*dilation - pad] * w[m, c, k...], zero outside x."""
+    """y[n, m, o...] = sum over c, k... of x[n, group's c, o*stride + k*dilation - pad] * w[m, c, k...]; 0 outside x."""
     spatial, kernel = x.rank - 2, w.shape[2:]
     groups, (filters, depth) = integer(attributes, "group"), w.shape[:2]
     if depth * groups != x.shape[1] or filters % groups:

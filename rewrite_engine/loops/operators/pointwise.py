@@ -107,33 +107,14 @@ def _named(function: str) -> Formula:
     return lambda v, attributes: call(function, v)
 
 
+_FUNCTIONS = (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log"),
+    *("Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+)
+"""Operators that are one function of the same name, in lower case."""
+
 FORMULAS: Mapping[str, Formula] = {
-    **{
-        name: _named(name.lower())
-        for name in [
-            "Abs",
-            "Acos",
-            "Acosh",
-            "Asin",
-            "Asinh",
-            "Atan",
-            "Atanh",
-            "Ceil",
-            "Cos",
-            "Cosh",
-            "Erf",
-            "Exp",
-            "Floor",
-            "Log",
-            "Round",
-            "Sign",
-            "Sin",
-            "Sinh",
-            "Sqrt",
-            "Tan",
-            "Tanh",
-        ]
-    },
+    **{name: _named(name.lower()) for name in _FUNCTIONS},
     "BitwiseNot": _named("bit_not"),
     "Celu": _celu,
     "Elu": _elu,

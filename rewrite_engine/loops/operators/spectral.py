@@ -51,7 +51,7 @@ def _dft(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
 
 
 def _real_signal(b: Builder, x: Tensor, axis: int, size: int) -> Tensor:
-    """The real signal of `size` samples whose spectrum begins with the bins of x: all but the first and last are twin."""
+    """The real signal of `size` samples whose spectrum begins with the bins of x, most of them twin."""
     bins = size // 2 + 1
     twins = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == size), 1, 2)[:, None] / size
     angle = 2 * np.pi * np.outer(np.arange(bins), np.arange(size)) / size
