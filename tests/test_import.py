@@ -300,12 +300,20 @@ def test_graphs_that_do_not_hold_together(body, message):
     [
         ("g (float[2] x, int64[2] i) => (float[2] y) { y = Add(x, i) }", {}),
         ("g (float[2,3] x, float[4,5] w) => (float[2,5] y) { y = MatMul(x, w) }", {}),
+        ("g (float[2,3] x) => (float[7,3] y) { s = Constant<value_ints=[-1, 4]>() y = Reshape(x, s) }", {}),
         ("g (float[n,3] x, float[4,3] w) => (float[4,3] y) { y = Add(x, w) }", {"n": 2}),
     ],
 )
 def test_types_that_do_not_fit(text, dims):
     with pytest.raises(RewriteError, match="g: types or shapes do not fit together: "):
         load(parse(text), dims=dims)
+
+
+def test_wrongly_declared_shapes_are_forgotten():
+    text = "g (float[2,3] x) => (float[7] y) <float[9,9,9] t> { t = Relu(x) s = Shape(t) y = Cast<to=1>(s) }"
+    module = load(parse(text))
+    assert module.model.graph.outputs[0].shape.numpy() == (2,)
+    assert run_reference(module.model, {"x": np.zeros((2, 3), np.float32)})[0].tolist() == [2, 3]
 
 
 def test_saving_is_whole_or_nothing(tmp_path: Path):

@@ -36,6 +36,18 @@ def check_types(draft: Draft) -> None:
     _infer(draft, strict=True)
 
 
+def trust_declared_types(draft: Draft) -> None:
+    """Shapes that the file declares are kept unless they contradict what its operators give; then all are forgotten."""
+    try:
+        check_types(draft)
+    except RewriteError:
+        computed = {name for node in draft.graph.node if not node.domain for name in node.output}
+        replace(draft.graph.value_info, [v for v in draft.graph.value_info if v.name not in computed])
+        for output in draft.graph.output:
+            if output.name in computed and output.type.HasField("tensor_type"):
+                output.type.tensor_type.ClearField("shape")
+
+
 def _infer(draft: Draft, strict: bool) -> None:
     try:
         draft.through(lambda whole: shape_inference.infer_shapes(whole, strict, strict, data_prop=True))

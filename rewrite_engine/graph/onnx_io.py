@@ -14,7 +14,7 @@ from onnx import inliner
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.dimensions import bind_dimensions
 from rewrite_engine.graph.draft import Draft
-from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types
+from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types, trust_declared_types
 from rewrite_engine.graph.markers import DOMAIN, MARKS, is_ours, mark_function
 from rewrite_engine.graph.opset import to_opset
 from rewrite_engine.graph.tidy import (
@@ -42,6 +42,7 @@ def import_model(
     lift_constants(draft)
     bind_dimensions(draft, dims)
     remove_unused(draft)
+    trust_declared_types(draft)
     if folding:
         fold(draft, cap)
     else:

@@ -7,8 +7,9 @@ operator is that operator. `DeviceCopy` nodes stand in the main graph. What else
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import onnx_ir as ir
@@ -29,8 +30,9 @@ from rewrite_engine.graph.markers import (
 from rewrite_engine.graph.marks import define_marks
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.nodes import attribute_values, input_names, make_node, operator_name
-from rewrite_engine.graph.onnx_types import to_array, to_tensor, typed_value, value_type
+from rewrite_engine.graph.onnx_types import UNKNOWN, to_array, to_tensor, typed_value, value_type
 from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
+from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
 
 
@@ -84,6 +86,8 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
     outputs = []
     for value_name, output in zip(placed.outputs, placed.output_names or placed.outputs, strict=True):
         if output != value_name:  # an output that is an input, a parameter or another output
+            if output in values:
+                raise RewriteError(f"`{output}` is the name of an output, and of another value too")
             values[output] = typed_value(output, placed.types[value_name])
             nodes.append(ir.Node("", "Identity", [values[value_name]], outputs=[values[output]]))
         outputs.append(values[output])
@@ -92,7 +96,7 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
         outputs,
         nodes=nodes,
         initializers=[values[name] for name in placed.parameters],
-        opset_imports=_imports(nodes),
+        opset_imports=_imports([*nodes, *(node for function in functions for node in function)]),
         name=placed.name,
     )
     model = ir.Model(graph, ir_version=IR_VERSION, producer_name="rewrite_engine", functions=functions)
@@ -149,7 +153,7 @@ def _region(unit: _Unit, exported: Sequence[str], types: Mapping[str, TensorType
     for step in unit.steps:
         assert isinstance(step, KernelCall)
         if _plain(step):
-            node = _body_node(step.body[0], local, step.name)
+            node = _body_node(step.body[0], local, step.name, _unread(step))
         else:
             inputs, outputs = [local[name] for name in step.inputs], [local[name] for name in step.outputs]
             node = ir.Node(COMPOSITES, step.name, inputs, outputs=outputs, name=step.name)
@@ -164,8 +168,8 @@ def _composite(call: KernelCall) -> ir.Function:
     nodes = []
     for body in call.body:
         for name in filter(None, body.outputs):
-            local[name] = typed_value(name, call.inner_types.get(name, TensorType("?", None)))
-        nodes.append(_body_node(body, local, ""))
+            local[name] = typed_value(name, call.inner_types.get(name, UNKNOWN))
+        nodes.append(_body_node(body, local, "", _unread(call)))
     inputs, outputs = [local[name] for name in call.inputs], [local[name] for name in call.outputs]
     return _function(COMPOSITES, call.name, inputs, outputs, nodes)
 
@@ -177,10 +181,27 @@ def _function(
     return ir.Function(domain, name, graph=graph, attributes=[])
 
 
-def _body_node(body: BodyNode, local: Mapping[str, ir.Value], name: str) -> ir.Node:
+def _body_node(body: BodyNode, local: Mapping[str, ir.Value], name: str, unread: Iterator[str]) -> ir.Node:
     inputs = [local[i] if i else None for i in body.inputs]
     outputs = [local[o] if o else ir.Value(name="") for o in body.outputs]
+    if _counts_its_outputs(body.op):
+        outputs = [value if value.name else ir.Value(name=next(unread)) for value in outputs]
+    while outputs and not outputs[-1].name:
+        outputs.pop()
     return make_node(body.op, body.attributes, inputs, outputs, name)
+
+
+def _counts_its_outputs(op: str) -> bool:
+    """Whether the number of outputs is part of what the operator does (Split, Loop, custom ones)."""
+    operator = find(op)
+    return operator is None or any(output.kind == "variadic" for output in operator.outputs)
+
+
+UNREAD = ".unread."  # and a number: names of outputs that nobody reads, where they cannot be left out
+
+
+def _unread(call: KernelCall) -> Iterator[str]:
+    return (f"{call.name}{UNREAD}{number}" for number in count(1))
 
 
 def _copy_node(copy: CopyCall, values: Mapping[str, ir.Value], name: str) -> ir.Node:
@@ -290,15 +311,16 @@ def _calls(
         if KERNEL_FACTS not in node.metadata_props:
             raise NotPlacedError(f"{operator_name(node)} in region {region.op_type} has no facts of a kernel")
         facts = load_facts(node.metadata_props[KERNEL_FACTS])
-        results = tuple(outer.get(str(v.name), str(v.name)) for v in node.outputs if v.name)
+        unread = f"{node.name}{UNREAD}"
+        results = tuple(outer.get(n, n) for n in (str(v.name or "") for v in node.outputs) if _is_read(n, unread))
         passed = tuple(outer.get(name, name) for name in facts["inputs"])
         if node.domain == COMPOSITES:
             inner = _find(model, node)
             within = dict(zip((str(value.name) for value in inner.inputs), passed, strict=True))
             within.update(zip((str(value.name) for value in inner.outputs), results, strict=True))
-            body = tuple(_body(child, within) for child in inner)
+            body = tuple(_body(child, within, unread) for child in inner)
         else:
-            body = (_body(node, outer),)
+            body = (_body(node, outer, unread),)
         call = KernelCall(
             name=str(node.name),
             target=region.domain.removeprefix(REGIONS),
@@ -327,8 +349,13 @@ def _find(model: ir.Model, call: ir.Node) -> ir.Function:
     return function
 
 
-def _body(node: ir.Node, names: Mapping[str, str]) -> BodyNode:
+def _body(node: ir.Node, names: Mapping[str, str], unread: str) -> BodyNode:
     attributes = attribute_values(node)
     inputs = tuple(names.get(name, name) for name in input_names(node, attributes))
-    outputs = tuple(names.get(str(v.name), str(v.name)) if v.name else "" for v in node.outputs)
+    written = (str(v.name or "") for v in node.outputs)
+    outputs = tuple(names.get(name, name) if _is_read(name, unread) else "" for name in written)
     return BodyNode(operator_name(node), attributes, inputs, outputs)
+
+
+def _is_read(name: str, unread: str) -> bool:
+    return bool(name) and not name.startswith(unread)
