@@ -307,3 +307,16 @@ def close(left: object, right: object, tolerance: float = 1e-5) -> object:
         return bool(np.all(np.isclose(one, other, rtol=tolerance, atol=1e-30, equal_nan=True)))
     except ValueError:
         return False
+
+
+def broadcasts_into(left: object, right: object) -> bool | Unknown:
+    """Whether a shape can be broadcast to another one without changing it."""
+    for found in (left, right):
+        if isinstance(found, Unknown):
+            return found
+    if not isinstance(left, tuple) or not isinstance(right, tuple):
+        raise EvaluationError("expected two captured values or shapes")
+    if len(left) > len(right):
+        return False
+    pairs = zip(reversed(left), reversed(right), strict=False)
+    return conjunction(tuple(disjunction((compare("==", a, 1), compare("==", a, b))) for a, b in pairs))

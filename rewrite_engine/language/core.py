@@ -26,12 +26,14 @@ class Slot:
 
     `constant`: matches only a compile-time constant. `reads_value`: the elements are asked for (when it is constant), so
     that its identity is part of the question; otherwise only its type, and whether it is constant where `asks_constant`.
+    `asks_readers`: the number of readers in the original graph, and whether it is a graph output, are asked for.
     """
 
     name: str  # the user's name, or a made-up one that starts with "$"
     constant: bool = False
     reads_value: bool = False
     asks_constant: bool = False
+    asks_readers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +41,7 @@ class PatternNode:
     """One operator application. Inputs and outputs are slot numbers or ABSENT.
 
     An ABSENT input must be absent; an ABSENT output is not looked at. `rest` names the list of remaining inputs: then
-    any number of further inputs matches; `any_inputs` (a bare `supports Relu`) is the same without a name. Otherwise
+    any number of further inputs matches; a bare `supports Relu` has the rest "*". Otherwise
     the node has exactly the inputs written (trailing ABSENT ones trimmed).
     """
 
@@ -111,12 +113,15 @@ class Facts:
     """What is known of one match: one entry per slot or node of the variant (after `expand_rest`).
 
     `constants[i]` is given where the slot `reads_value` and is constant, else None; `is_constant[i]` wherever asked.
+    `readers` and `is_output` are given where a slot `asks_readers`; empty when nobody asks.
     """
 
     types: tuple[TensorType, ...]
     constants: tuple[np.ndarray | None, ...]
     is_constant: tuple[bool, ...]
     attributes: tuple[Mapping[str, object], ...]
+    readers: tuple[int, ...] = ()
+    is_output: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

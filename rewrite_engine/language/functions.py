@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite_engine.language.arithmetic import binary, close, compare
+from rewrite_engine.language.arithmetic import binary, broadcasts_into, close, compare
 from rewrite_engine.language.units import Quantity
 from rewrite_engine.language.values import (
     Array,
@@ -147,7 +147,8 @@ def _extreme(numpy: Callable[..., Any], pairwise: Callable[..., Any]) -> Callabl
 def _elementwise(numpy: Callable[[Any], Any]) -> Callable[[object], object]:
     def apply(value: object) -> object:
         with np.errstate(all="ignore"):
-            result: object = numpy(np.asarray(wide(numpy_value(value))))
+            operand: Any = wide(numpy_value(value))
+            result: object = numpy(np.asarray(operand))
         listed = isinstance(plain(value), tuple)
         if isinstance(result, np.ndarray) and listed:
             return tuple(result.tolist())
@@ -164,7 +165,8 @@ def _absolute(value: object) -> object:
         return abs(value)
     if isinstance(value, tuple):
         return tuple(_absolute(item) for item in value)
-    return np.abs(wide(numpy_value(value)))
+    operand: Any = wide(numpy_value(value))
+    return np.abs(operand)
 
 
 def _round(numpy: Callable[[Any], Any], plainly: Callable[[Any], int]) -> Callable[[object], object]:
@@ -217,17 +219,8 @@ def _is_const(value: object) -> object:
 
 
 def _broadcasts(left: object, right: object) -> object:
-    """Whether `left` can be broadcast to the shape of `right` without changing it."""
     one, other = (shape(value) if isinstance(value, View) else value for value in (left, right))
-    for found in (one, other):
-        if isinstance(found, Unknown):
-            return found
-    if not isinstance(one, tuple) or not isinstance(other, tuple):
-        raise EvaluationError("broadcasts() needs two captured values or shapes")
-    if len(one) > len(other):
-        return False
-    pairs = zip(reversed(one), reversed(other), strict=False)
-    return conjunction(tuple(disjunction((compare("==", a, 1), compare("==", a, b))) for a, b in pairs))
+    return broadcasts_into(one, other)
 
 
 def _constant(value: object) -> Array:
@@ -254,7 +247,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found
 
 
 def _limits(value: object) -> tuple[Any, Any]:
@@ -266,7 +260,8 @@ def _limits(value: object) -> tuple[Any, Any]:
     import ml_dtypes
 
     integer = dtype.name.startswith(("int", "uint"))
-    info: Any = ml_dtypes.iinfo(dtype) if integer else ml_dtypes.finfo(dtype)
+    limits: Any = ml_dtypes
+    info = limits.iinfo(dtype) if integer else limits.finfo(dtype)
     return (int(info.min), int(info.max)) if integer else (float(info.min), float(info.max))
 
 
@@ -283,7 +278,7 @@ def _concat(parts: object, axis: object = 0) -> object:
     if not isinstance(parts, tuple):
         raise EvaluationError(f"concat() needs a list of constants, found {show(parts)}")
     if all(isinstance(item, tuple) for item in parts):
-        return tuple(item for items in parts for item in items)  # type: ignore[attr-defined]
+        return tuple(item for items in parts for item in items)
     return np.concatenate([np.asarray(wide(_constant(item))) for item in parts], axis=int(numpy_value(axis)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,16 +52,27 @@ class NodeView:
     index: int
 
 
-@dataclass(slots=True, eq=False)
+class Maker(Protocol):
+    """Whatever knows which operator of the match made a value."""
+
+    def node_of(self, slot: int) -> NodeView | None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """A value of the match as expressions see it. `node` made it, when that is part of the pattern."""
+    """A value of the match as expressions see it."""
 
     name: str
     type: TensorType
     constant: Array | None
     is_constant: bool
-    node: NodeView | None = None
+    maker: Maker | None = None
     slot: int = -1
+
+    @property
+    def node(self) -> NodeView | None:
+        """The operator that made the value, when that is part of the pattern."""
+        return None if self.maker is None else self.maker.node_of(self.slot)
 
 
 def dimension(view: View, axis: int) -> object:
@@ -123,9 +134,10 @@ PROPERTIES: Mapping[str, Callable[[View], object]] = {
 
 
 def _node(view: View) -> NodeView:
-    if view.node is None:
+    node = view.node
+    if node is None:
         raise EvaluationError(f"`{view.name}` is not the result of an operator in this match")
-    return view.node
+    return node
 
 
 def attribute(view: View, name: str) -> object:

@@ -1,0 +1,407 @@
+"""One declaration to its variants: each path through its forks is built, numbered, compiled; equal ones are merged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from rewrite_engine.diagnostics import Span
+from rewrite_engine.language import checks, core, names, syntax
+from rewrite_engine.language.compile import Asked, Compiler, Env, ReadsAbsent
+from rewrite_engine.language.core import CoreRule, PatternNode, Slot, Variant
+from rewrite_engine.language.expand import Builder
+from rewrite_engine.language.fingerprint import variant_key
+from rewrite_engine.language.forks import (
+    MOST_DRAFTS,
+    AttributeClause,
+    Choices,
+    DraftNode,
+    EqualClause,
+    GuardClause,
+    LiteralClause,
+    TypeClause,
+)
+from rewrite_engine.language.names import Frame, LoweringError, Names, NamesCache, Pruned
+from rewrite_engine.language.program import Check, Given, Match, Program, RestFlags, Run
+from rewrite_engine.language.scope import Scope, TargetScope
+from rewrite_engine.language.template import TemplateBuilder
+from rewrite_engine.language.units import Quantity
+from rewrite_engine.language.values import EvaluationError
+
+NO_NAMES = Names(frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), ())
+EVERYTHING = "*"
+"""The `rest` of a bare `supports Relu`: all its inputs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A declaration to be lowered, whatever kind it is."""
+
+    name: str
+    kind: str  # "rule" | "composite" | "supports" | "pattern"
+    span: Span
+    pattern: syntax.Name | syntax.Pattern
+    tail: syntax.Tail
+    label: str = "exact"
+    template: syntax.Expr | None = None
+    target: TargetScope | None = None
+    cost: syntax.Expr | None = None
+    energy: syntax.Expr | None = None
+    parameters: tuple[syntax.Parameter, ...] = ()
+    doc: str = ""
+    supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """One finished walk: the builder's state, the frame of the declaration, the results, the code generator's names."""
+
+    source: Source
+    builder: Builder
+    frame: Frame
+    roots: list[int]
+    attributes: list[int] = field(default_factory=list)
+
+
+def expand_all(scope: Scope, cache: NamesCache, source: Source) -> list[Variant]:
+    """The variants of a declaration, in the order of its alternatives. Raises `LoweringError`."""
+    lets = scope.lets_in(source.span.file)
+    options = source.target.options if source.target is not None else {}
+    patterns = () if isinstance(source.pattern, syntax.Name) else (source.pattern,)
+    declared = names.names_of(source.parameters, patterns, source.tail, lets, options)
+    choices = Choices()
+    found: dict[object, Variant] = {}
+    for walked in range(MOST_DRAFTS + 1):
+        if walked == MOST_DRAFTS:
+            message = f"`{source.name}` expands into more than {MOST_DRAFTS} combinations of alternatives"
+            raise LoweringError(source.span, message, "split it into several declarations")
+        builder = Builder(choices, scope, cache, embeds=source.kind == "composite")
+        try:
+            draft = _walk(source, builder, Frame(source.span.file, declared, source.target))
+        except Pruned:
+            draft = None
+        more = choices.advance()
+        if draft is not None:
+            layout = _Layout(draft)
+            key = variant_key(draft, layout.numbers) if more or found else None
+            if key not in found:
+                found[key] = _variant(scope, draft, layout)
+        if not more:
+            break
+    return list(found.values())
+
+
+def _walk(source: Source, builder: Builder, frame: Frame) -> Draft:
+    for parameter in source.parameters:
+        cell = builder.cell(frame, parameter.name)
+        if parameter.optional:
+            frame.optional.add(parameter.name)
+        if parameter.type is not None:
+            builder.clauses.append(TypeClause(parameter.type.span, cell, parameter.type, frame))
+    builder.declare_where(source.tail.where, frame)
+    if isinstance(source.pattern, syntax.Name):
+        builder.nodes.append(DraftNode(source.pattern.name, source.pattern.span, rest=EVERYTHING))
+        roots = [builder.output(0, 0)]
+    else:
+        roots = builder.results(source.pattern, frame, [True] * result_count(source.pattern, builder))
+    builder.build_unreferenced(frame)
+    draft = Draft(source, builder, frame, roots)
+    if source.kind in ("rule", "pattern"):
+        builder.tail(source.tail, frame)
+    else:
+        _kernel_tail(draft)
+    if source.kind == "supports" and len(builder.nodes) != 1:
+        raise LoweringError(source.pattern.span, "`supports` speaks of one operator", "write a composite")
+    if core.ABSENT in roots:
+        raise Pruned
+    if not builder.nodes:
+        if source.kind == "pattern":  # one of its alternatives is a bare value: nothing to look for
+            raise Pruned
+        raise LoweringError(source.pattern.span, "a pattern needs at least one operator")
+    return draft
+
+
+def _kernel_tail(draft: Draft) -> None:
+    """The guard of a capability, and its `with` values: attributes for the code generator, which costs may read too."""
+    builder, frame, tail = draft.builder, draft.frame, draft.source.tail
+    if tail.guard is not None:
+        builder.clauses.append(GuardClause(tail.guard.span, tail.guard, frame))
+    for give in tail.give:
+        draft.attributes.append(len(builder.given))
+        cell = builder.cell(frame, give.name)
+        if cell.state == names.OPEN and cell.thunk is None:
+            cell.state, cell.given = names.GIVEN, len(builder.given)
+        builder.add_given(give, frame)
+
+
+def result_count(pattern: object, builder: Builder) -> int:
+    """How many results a pattern has."""
+    for _ in range(100):
+        match pattern:
+            case syntax.TuplePattern():
+                return len(pattern.items)
+            case syntax.Alternatives():
+                pattern = pattern.items[0]
+            case syntax.GuardedPattern() | syntax.CapturePattern():
+                pattern = pattern.pattern
+            case syntax.CallPattern() if (decl := builder.named(pattern.names[0], pattern.span.file)) is not None:
+                pattern = decl.pattern
+            case _:
+                return 1
+    return 1
+
+
+class _Layout:
+    """Final numbers of slots and nodes (operands first), and the order of the kernel's inputs."""
+
+    def __init__(self, draft: Draft) -> None:
+        builder = draft.builder
+        roots = [builder.root(slot) for slot in range(len(builder.slots))]
+        kept = list(dict.fromkeys(sorted(roots)))
+        position = {slot: number for number, slot in enumerate(kept)}
+        self.numbers = {slot: position[root] for slot, root in enumerate(roots)}
+        self.kept = kept
+        self.constant = {self.numbers[c.slot] for c in builder.cells if c.state == names.SLOT and c.constant}
+        self.constant |= {self.numbers[s] for s, slot in enumerate(builder.slots) if slot.constant}
+        self.node_order = self._sorted(draft)
+        self.node_numbers = {node: number for number, node in enumerate(self.node_order)}
+        self.makers = {self.numbers[slot]: self.node_numbers[node] for slot, (node, _) in builder.makers.items()}
+        self.roots = tuple(self.numbers[slot] for slot in draft.roots)
+        self.order = tuple(dict.fromkeys(self._inputs(draft)))
+        for clause in builder.clauses:
+            if isinstance(clause, TypeClause) and clause.cell.state == names.SLOT:
+                self._bind_dimensions(builder, clause)
+
+    def _sorted(self, draft: Draft) -> list[int]:
+        """Nodes, operands first; a name that is used before it is bound may have them in another order."""
+        builder = draft.builder
+        makers = {builder.root(slot): node for slot, (node, _) in builder.makers.items()}
+        order: list[int] = []
+        placed: set[int] = set()
+        waiting = list(range(len(builder.nodes)))
+        while waiting:
+            later = []
+            for node in waiting:
+                needs = {makers.get(builder.root(s), -1) for s in builder.nodes[node].inputs if s != core.ABSENT}
+                if needs - {-1} <= placed:
+                    order.append(node)
+                    placed.add(node)
+                else:
+                    later.append(node)
+            if len(later) == len(waiting):
+                raise LoweringError(builder.nodes[later[0]].span, "this operator reads its own result")
+            waiting = later
+        return order
+
+    def _inputs(self, draft: Draft) -> list[int | str]:
+        builder, source = draft.builder, draft.source
+        free = [n for n in range(len(self.kept)) if n not in self.makers]
+        lists: list[int | str] = [*builder.lists]
+        if source.kind == "supports":
+            node = builder.nodes[0]
+            written: list[int | str] = [self.numbers[slot] for slot in node.inputs if slot != core.ABSENT]
+            return [*written, *([node.rest] if node.rest is not None else [])]
+        if source.kind == "rule":
+            literal = {self.numbers[s] for s, slot in enumerate(builder.slots) if slot.literal is not None}
+            return [*(n for n in free if n not in literal), *lists]
+        given: list[int | str] = []
+        for parameter in source.parameters:
+            cell = builder.cell(draft.frame, parameter.name)
+            if cell.state == names.LIST:
+                given.append(cell.list)
+            elif cell.state == names.SLOT and self.numbers[cell.slot] in self.makers:
+                if source.kind == "composite":
+                    message = f"`{parameter.name}` is computed inside the composite, so it cannot be passed"
+                    raise LoweringError(parameter.span, message)
+            elif cell.state == names.SLOT:
+                given.append(self.numbers[cell.slot])
+        if source.kind == "pattern":
+            return given
+        named = [n for n in free if not builder.slots[self.kept[n]].name.startswith("$")]
+        return [*given, *named, *free, *lists]
+
+    def _bind_dimensions(self, builder: Builder, clause: TypeClause) -> None:
+        for name in (clause.type.dtype, *clause.type.dims):
+            if isinstance(name, str) and name in clause.frame.names.dimensions:
+                cell = builder.cell(clause.frame, name)
+                if cell.state == names.OPEN and cell.thunk is not None:
+                    builder.literal_cell(cell, clause.span)
+                elif cell.state == names.OPEN:
+                    cell.state = names.DIMENSION
+                elif cell.state == names.SLOT:
+                    raise LoweringError(clause.span, f"`{name}` is a value already, so it cannot be a dimension")
+
+
+def _variant(scope: Scope, draft: Draft, layout: _Layout) -> Variant:
+    source, builder = draft.source, draft.builder
+    compiler = Compiler(
+        scope, source.target, layout.numbers, layout.node_numbers, layout.order, layout.roots, source.supports
+    )
+    given, given_asked = _given(compiler, draft)
+    clauses = _checks(compiler, draft)
+    cost, profile = _cost(compiler, draft, source.cost)
+    energy, _ = _cost(compiler, draft, source.energy)
+    template, template_program = None, None
+    if source.template is not None:
+        env = Env(draft.frame, source.template.span.file)
+        template, template_program = TemplateBuilder(compiler, env, layout.makers, given_asked).build(source.template)
+    nodes = _nodes(builder, layout)
+    asked = compiler.asked
+    if asked.supports and source.supports is not None:
+        _ask_for_supports(asked, nodes, source.supports)
+    slots = []
+    for number, slot in enumerate(layout.kept):
+        drafted = builder.slots[slot]
+        constant = number in layout.constant
+        reads = number in asked.values or drafted.literal is not None
+        slots.append(Slot(drafted.name, constant, reads, number in asked.constant, number in asked.readers))
+    rest = {
+        key: RestFlags(False, key in asked.values, key in asked.constant, key in asked.readers)
+        for key in (*builder.lists, EVERYTHING)
+    }
+    program = Program(
+        span=source.span,
+        checks=tuple(clauses),
+        given=tuple(given),
+        attributes=tuple(i for i in draft.attributes if given[i].run is not _skip),
+        template=template_program,
+        cost=cost,
+        cost_span=source.cost.span if source.cost is not None else None,
+        energy=energy,
+        energy_span=source.energy.span if source.energy is not None else None,
+        profile=profile,
+        order=layout.order,
+        rest=rest,
+        variables=compiler.variables,
+        capabilities=source.supports or {},
+        roofline=_roofline(compiler, source.target) if asked.supports else (None, None),
+    )
+    inputs = tuple(entry for entry in layout.order if isinstance(entry, int))
+    return Variant(0, _unique_names(slots), nodes, layout.roots, inputs, template, program)
+
+
+def _nodes(builder: Builder, layout: _Layout) -> tuple[PatternNode, ...]:
+    def number(slot: int) -> int:
+        return core.ABSENT if slot == core.ABSENT else layout.numbers[slot]
+
+    found = []
+    for index in layout.node_order:
+        node = builder.nodes[index]
+        inputs, outputs = (tuple(number(slot) for slot in slots) for slots in (node.inputs, node.outputs))
+        found.append(PatternNode(node.op, inputs, outputs, node.rest))
+    return tuple(found)
+
+
+def _unique_names(slots: list[Slot]) -> tuple[Slot, ...]:
+    """Each name once: made-up ones are numbered where they meet."""
+    taken: dict[str, int] = {}
+    found = []
+    for slot in slots:
+        count = taken[slot.name] = taken.get(slot.name, 0) + 1
+        found.append(slot if count == 1 else dataclasses.replace(slot, name=f"${slot.name.lstrip('$')}.{count}"))
+    return tuple(found)
+
+
+def _skip(match: Match) -> object:
+    raise EvaluationError("it reads an absent capture")
+
+
+def _given(compiler: Compiler, draft: Draft) -> tuple[list[Given], dict[int, Asked]]:
+    """The `with` values, and what each asks for; one that reads an absent capture has no value in this variant."""
+    found: list[Given] = []
+    asked_by: dict[int, Asked] = {}
+    total = compiler.asked
+    for index, give in enumerate(draft.builder.given):
+        compiler.asked = Asked()
+        run: Run
+        try:
+            run = compiler.compile(give.value, Env(give.frame, give.value.span.file)).run
+        except ReadsAbsent:
+            run = _skip
+        found.append(Given(give.name, give.span, run))
+        asked_by[index] = compiler.asked
+        total.include(compiler.asked)
+    compiler.asked = total
+    for index in asked_by:  # a value that reads itself, directly or not
+        reached: set[int] = set()
+        pending = list(asked_by[index].given)
+        while pending:
+            other = pending.pop()
+            if other not in reached:
+                reached.add(other)
+                pending += asked_by[other].given
+        if index in reached:
+            raise LoweringError(found[index].span, f"`{found[index].name}` is computed from itself")
+    return found, asked_by
+
+
+def _checks(compiler: Compiler, draft: Draft) -> list[Check]:
+    """Types, literals and attributes first, then what the target requires, then guards in the order written."""
+    builder, target = draft.builder, draft.source.target
+    early: dict[type, list[Check]] = {TypeClause: [], LiteralClause: [], AttributeClause: []}
+    late: list[Check] = []
+    for clause in builder.clauses:
+        match clause:
+            case TypeClause():
+                if clause.cell.state == names.SLOT:
+                    early[TypeClause].append(checks.type_check(compiler, builder, clause))
+            case LiteralClause():
+                early[LiteralClause].append(checks.literal_check(compiler, clause))
+            case AttributeClause():
+                early[AttributeClause].append(checks.attribute_check(compiler, clause))
+            case EqualClause():
+                late.append(checks.equal_check(compiler, clause))
+            case GuardClause():
+                late += checks.guard_checks(compiler, clause.guard, Env(clause.frame, clause.span.file))
+    required: list[Check] = []
+    if target is not None:
+        for guard in target.requires:
+            env = Env(Frame(guard.span.file, NO_NAMES, target), guard.span.file)
+            required += checks.guard_checks(compiler, guard, env)
+    return [check for kind in early.values() for check in kind] + required + late
+
+
+def _cost(compiler: Compiler, draft: Draft, cost: syntax.Expr | None) -> tuple[Run | None, str | None]:
+    """A formula to run, or the key of a measured cost."""
+    if cost is None:
+        return None, None
+    if isinstance(cost, syntax.Call) and isinstance(cost.function, syntax.Name) and cost.function.name == "profile":
+        if len(cost.args) == 1 and isinstance(cost.args[0], syntax.Text):
+            return None, cost.args[0].value
+        raise LoweringError(cost.span, 'profile() takes the name of a measurement: profile("conv_i8")')
+    try:
+        return compiler.compile(cost, Env(draft.frame, cost.span.file, costs=True)).run, None
+    except ReadsAbsent as absent:
+        hint = f"write `if present({absent}) then … else …`"
+        raise LoweringError(cost.span, f"the cost reads `{absent}`, which may be absent", hint) from None
+
+
+def _ask_for_supports(
+    asked: Asked, nodes: tuple[PatternNode, ...], supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
+) -> None:
+    """What the forms of `supports` ask of an operator's operands, the composite asks too."""
+    for node in nodes:
+        for _, form in supports.get(node.op, ()):
+            written = form.nodes[0].inputs
+            assert isinstance(form.program, Program)
+            flags = form.program.rest.get(form.nodes[0].rest or "", RestFlags())
+            for position, slot in enumerate(node.inputs):
+                if slot == core.ABSENT:
+                    continue
+                wants: Slot | RestFlags = flags
+                if position < len(written) and written[position] != core.ABSENT:
+                    wants = form.slots[written[position]]
+                if wants.reads_value:
+                    asked.values.add(slot)
+                if wants.reads_value or wants.asks_constant or wants.constant:
+                    asked.constant.add(slot)
+
+
+def _roofline(compiler: Compiler, target: TargetScope | None) -> tuple[Fraction | None, Fraction | None]:
+    found: list[Fraction | None] = []
+    for limit in (target.flops, target.bandwidth) if target is not None else (None, None):
+        code = compiler.compile(limit, Env(None, limit.span.file)) if limit is not None else None
+        found.append(code.value.amount if code is not None and isinstance(code.value, Quantity) else None)
+    return found[0], found[1]

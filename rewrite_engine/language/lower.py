@@ -1,0 +1,164 @@
+"""From checked declarations to core rules: what the e-graph compiles and `evaluate` answers for.
+
+In: a `Scope` without errors. Out: core rules in order (rules, then each target's capabilities, then named patterns) and
+the problems met: too many variants, names that cannot be resolved. The expansion itself is in `expand`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from rewrite_engine.diagnostics import Problem
+from rewrite_engine.language import syntax
+from rewrite_engine.language.convert import as_expression, as_pattern
+from rewrite_engine.language.core import ABSENT, CoreRule, PatternNode, Slot, Template, Variant
+from rewrite_engine.language.draft import Source, expand_all
+from rewrite_engine.language.names import LoweringError, NamesCache
+from rewrite_engine.language.program import Program, RestFlags
+from rewrite_engine.language.scope import Scope, TargetScope
+
+Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
+
+
+def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
+    """Every rule, capability and named pattern of `scope` in core form; `<=>` gives two rules, "r" and "r<="."""
+    cache = NamesCache(scope)
+    found: list[CoreRule] = []
+    problems: list[Problem] = []
+
+    def lower(sources: Sequence[Source]) -> CoreRule | None:
+        try:
+            rule = _lower(scope, cache, sources)
+        except LoweringError as error:
+            problems.append(Problem(error.span, str(error), error.hint))
+            return None
+        found.append(rule)
+        return rule
+
+    for decl in scope.rules:
+        try:
+            directions = _directions(decl)
+        except LoweringError as error:
+            problems.append(Problem(error.span, str(error), error.hint))
+            continue
+        for source in directions:
+            lower([source])
+    for target in scope.targets.values():
+        supports: dict[str, list[tuple[CoreRule, Variant]]] = {}
+        declared = [item for item in target.items if isinstance(item, syntax.Supports)]
+        for number, capability in enumerate(declared):
+            rule = lower(_supports(target, capability, number))
+            for variant in rule.variants if rule is not None else ():
+                assert rule is not None
+                supports.setdefault(variant.nodes[0].op, []).append((rule, variant))
+        capabilities = {op: tuple(forms) for op, forms in supports.items()}
+        for item in target.items:
+            if isinstance(item, syntax.Composite) and not item.each:
+                lower([_composite(target, item, capabilities)])
+    for pattern in scope.all_patterns():
+        lower([_pattern(pattern)])
+    return found, problems
+
+
+def _lower(scope: Scope, cache: NamesCache, sources: Sequence[Source]) -> CoreRule:
+    first = sources[0]
+    variants = [variant for source in sources for variant in expand_all(scope, cache, source)]
+    if not variants:
+        raise LoweringError(first.span, "no combination of alternatives and optional parts can match")
+    numbered = tuple(dataclasses.replace(variant, index=i) for i, variant in enumerate(variants))
+    target = first.target.name if first.target is not None else None
+    return CoreRule(first.name, first.kind, target, first.label, first.span, numbered, first.doc)
+
+
+def _directions(decl: syntax.RuleDecl) -> list[Source]:
+    if decl.each:
+        return []
+    forth = Source(
+        name=decl.name, kind="rule", span=decl.span, pattern=decl.left, tail=decl.tail, label=decl.label,
+        template=decl.right,
+    )  # fmt: skip
+    if not decl.both:
+        return [forth]
+    left, right = as_expression(decl.left), as_pattern(decl.right)
+    return [forth, dataclasses.replace(forth, name=f"{decl.name}<=", pattern=right, template=left)]
+
+
+def _supports(target: TargetScope, item: syntax.Supports, number: int) -> list[Source]:
+    base = Source(
+        name=f"{target.name}.supports.{number}", kind="supports", span=item.span, pattern=syntax.AnyPattern(item.span),
+        tail=item.tail, target=target, cost=item.cost, energy=item.energy,
+    )  # fmt: skip
+    return [dataclasses.replace(base, pattern=form) for form in item.forms]
+
+
+def _composite(target: TargetScope, item: syntax.Composite, supports: Supports) -> Source:
+    return Source(
+        name=f"{target.name}.{item.name}", kind="composite", span=item.span, pattern=item.pattern, tail=item.tail,
+        target=target, cost=item.cost, energy=item.energy, parameters=item.parameters, doc=item.doc, supports=supports,
+    )  # fmt: skip
+
+
+def _pattern(decl: syntax.PatternDecl) -> Source:
+    return Source(
+        name=decl.name, kind="pattern", span=decl.span, pattern=decl.pattern, tail=decl.tail, parameters=decl.parameters
+    )
+
+
+def expand_rest(variant: Variant, counts: Mapping[int, int | Sequence[bool]]) -> Variant:
+    """The variant with the remaining inputs of its nodes as slots of their own ("xs[0]", "xs[1]", …).
+
+    `counts` gives, per node with a `rest`, how many inputs follow those written; or, as a list of truth values, which
+    of them are present. Template inputs `("rest", name)` become those slots, and so do a kernel's inputs.
+    """
+    program = variant.program
+    assert isinstance(program, Program)
+    slots = list(variant.slots)
+    nodes = list(variant.nodes)
+    lists: dict[str, tuple[int, ...]] = dict(variant.lists)
+    for index, node in enumerate(variant.nodes):
+        if node.rest is None:
+            continue
+        count = counts.get(index, 0)
+        present = [True] * count if isinstance(count, int) else list(count)
+        if node.rest not in lists:
+            flags = program.rest.get(node.rest, RestFlags())
+            label = "input" if node.rest == "*" else node.rest
+            members = []
+            for position, there in enumerate(present):
+                members.append(len(slots) if there else ABSENT)
+                if there:
+                    slots.append(Slot(f"{label}[{position}]", *dataclasses.astuple(flags)))
+            lists[node.rest] = tuple(members)
+        inputs = [*node.inputs, *lists[node.rest]]
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        nodes[index] = PatternNode(node.op, tuple(inputs), node.outputs)
+    lists = {name: tuple(slot for slot in members if slot != ABSENT) for name, members in lists.items()}
+    order: list[int] = []
+    for entry in program.order:
+        order += [entry] if isinstance(entry, int) else lists.get(entry, ())
+    return dataclasses.replace(
+        variant,
+        slots=tuple(slots),
+        nodes=tuple(nodes),
+        inputs=tuple(dict.fromkeys(order)),
+        template=None if variant.template is None else _expand_template(variant.template, lists),
+        lists=lists,
+    )
+
+
+def _expand_template(template: Template, lists: Mapping[str, tuple[int, ...]]) -> Template:
+    nodes = []
+    for node in template.nodes:
+        inputs: list[tuple[str | int, ...]] = []
+        for reference in node.inputs:
+            if reference[0] == "rest":
+                inputs += [("slot", slot) for slot in lists.get(str(reference[1]), ())]
+            else:
+                inputs.append(reference)
+        nodes.append(dataclasses.replace(node, inputs=tuple(inputs)))
+    return dataclasses.replace(template, nodes=tuple(nodes))
+
+
+__all__ = ["core_rules", "expand_rest"]

@@ -1,0 +1,132 @@
+"""The right-hand side of a rule: operators to build, references to the match, constants and attributes to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rewrite_engine import operators
+from rewrite_engine.language import syntax
+from rewrite_engine.language.compile import Absent, Asked, Compiler, Env, ReadsAbsent, Slots, Sources
+from rewrite_engine.language.core import Template, TemplateNode
+from rewrite_engine.language.names import LoweringError
+from rewrite_engine.language.program import AttributeSource, ConstantSource, TemplateProgram
+
+Reference = tuple[str | int, ...]
+ABSENT: Reference = ("absent",)
+
+
+class TemplateBuilder:
+    """Builds one template; `makers` gives the pattern node that made a slot, for `like`, `given` what `with` reads."""
+
+    def __init__(self, compiler: Compiler, env: Env, makers: Mapping[int, int], given: Mapping[int, Asked]) -> None:
+        self.compiler, self.env, self.makers, self.given = compiler, env, makers, given
+        self.nodes: list[TemplateNode] = []
+        self.attributes: list[tuple[AttributeSource, ...]] = []
+        self.constants: list[ConstantSource] = []
+        self.spans: list[Any] = []
+
+    def build(self, expr: syntax.Expr) -> tuple[Template, TemplateProgram]:
+        """The template of a whole right-hand side."""
+        parts = expr.items if isinstance(expr, syntax.TupleExpr) else (expr,)
+        roots = tuple(self._reference(part) for part in parts)
+        for part, root in zip(parts, roots, strict=True):
+            if root == ABSENT or root[0] == "rest":
+                raise LoweringError(part.span, "the result of a rule cannot be absent")
+        program = TemplateProgram(tuple(self.attributes), tuple(self.constants), tuple(self.spans))
+        return Template(tuple(self.nodes), len(self.constants), roots), program
+
+    def _reference(self, expr: syntax.Expr) -> Reference:
+        match expr:
+            case syntax.NoneExpr():
+                return ABSENT
+            case syntax.Rest():
+                found = self.compiler.meaning(expr.name, self.env)
+                if not isinstance(found, Sources):
+                    raise LoweringError(expr.span, f"`{expr.name}` is not a list of inputs")
+                return ("rest", str(found.slots[0]))
+            case syntax.Name():
+                found = self.compiler.meaning(expr.name, self.env)
+                if isinstance(found, Absent):
+                    return ABSENT
+                return ("slot", found.slot) if isinstance(found, Slots) else self._constant(expr)
+            case syntax.Call() if is_operator(expr):
+                return ("node", self._node(expr, 1), 0)
+            case syntax.Index(base=syntax.Call() as call) if is_operator(call):
+                if not isinstance(expr.index, syntax.Number) or not isinstance(expr.index.value, int):
+                    raise LoweringError(expr.span, "an output of an operator is chosen by a number")
+                return ("node", self._node(call, expr.index.value + 1), expr.index.value)
+            case syntax.Call(function=syntax.Name(name="default")) if len(expr.args) == 2:
+                first = self._reference(expr.args[0])
+                return self._reference(expr.args[1]) if first == ABSENT else first
+            case _:
+                return self._constant(expr)
+
+    def _constant(self, expr: syntax.Expr) -> Reference:
+        outer, self.compiler.asked = self.compiler.asked, Asked()
+        try:
+            code = self.compiler.compile(expr, self.env)
+        except ReadsAbsent as absent:
+            message = f"`{absent}` may be absent here"
+            raise LoweringError(expr.span, message, f"write default({absent}, …)") from None
+        finally:
+            own, self.compiler.asked = self.compiler.asked, outer
+        outer.include(own)
+        for index in sorted(own.given):
+            own.include(self.given.get(index, Asked()))
+        reads = tuple(sorted(slot for slot in own.values if isinstance(slot, int)))
+        self.constants.append(ConstantSource(expr.span, code.run, reads))
+        return ("constant", len(self.constants) - 1)
+
+    def _node(self, call: syntax.Call, outputs: int) -> int:
+        assert isinstance(call.function, syntax.Name)
+        op = call.function.name
+        operator = operators.find(op)
+        inputs = [self._reference(argument) for argument in call.args]
+        sources: list[AttributeSource] = []
+        written: list[tuple[Any, str, Any]] = [(like.span, "", like) for like in call.like]
+        written += [(value.span, name, value) for name, value in call.keywords]
+        for span, name, value in sorted(written, key=lambda entry: entry[0]):
+            position = _input_called(operator, name)
+            if position is not None:
+                inputs += [ABSENT] * (position + 1 - len(inputs))
+                inputs[position] = self._reference(value)
+            elif isinstance(value, syntax.Like):
+                sources += self._like(value)
+            else:
+                if operator is not None and name not in operator.attributes:
+                    raise LoweringError(span, f"{op} has no attribute `{name}`")
+                try:
+                    code = self.compiler.compile(value, self.env)
+                except ReadsAbsent:
+                    continue  # an attribute that the pattern may miss is not carried over
+                sources.append(AttributeSource(span, name=name, run=code.run))
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        for position in operator.host_inputs if operator is not None else ():
+            if position < len(inputs) and inputs[position][0] == "slot":  # the type of the result depends on its value
+                self.compiler.asked.values.add(int(inputs[position][1]))
+        self.nodes.append(TemplateNode(op, tuple(inputs), outputs))
+        self.attributes.append(tuple(sources))
+        self.spans.append(call.span)
+        return len(self.nodes) - 1
+
+    def _like(self, like: syntax.Like) -> list[AttributeSource]:
+        found = self.compiler.meaning(like.name, self.env)
+        if isinstance(found, Absent):
+            return []
+        if not isinstance(found, Slots) or found.slot not in self.makers:
+            raise LoweringError(like.span, f"`{like.name}` is not the result of an operator of the pattern")
+        return [AttributeSource(like.span, like=self.makers[found.slot])]
+
+
+def is_operator(call: syntax.Call) -> bool:
+    """Whether a call builds an operator: its name is capitalised, or has a domain."""
+    name = call.function.name if isinstance(call.function, syntax.Name) else ""
+    return name[:1].isupper() or "::" in name
+
+
+def _input_called(operator: operators.Operator | None, name: str) -> int | None:
+    if operator is None or not name or name in operator.attributes:
+        return None
+    return next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
