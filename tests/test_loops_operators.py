@@ -24,6 +24,7 @@ from rewrite_engine.loops.operators.normalisation import NORMALISATION
 from rewrite_engine.loops.operators.pointwise import POINTWISE
 from rewrite_engine.loops.operators.pooling import POOLING
 from rewrite_engine.loops.operators.quantise import QUANTISE
+from rewrite_engine.loops.operators.recurrent import RECURRENT
 from rewrite_engine.loops.operators.reductions import REDUCTIONS
 from rewrite_engine.loops.operators.resize import RESIZE
 from rewrite_engine.loops.operators.sampling import SAMPLING
@@ -41,6 +42,7 @@ FAMILIES = {
     "pointwise": (POINTWISE, 410),
     "pooling": (POOLING, 56),
     "quantise": (QUANTISE, 37),
+    "recurrent": (RECURRENT, 18),
     "reductions": (REDUCTIONS, 140),
     "resize": (RESIZE, 37),
     "sampling": (SAMPLING, 28),
@@ -258,6 +260,36 @@ def test_movement(seed: int, shape: list[int], data: st.DataObject) -> None:
     check("Gather", x, np.array(indices, np.int64), axis=axis)
     amounts = data.draw(st.lists(st.integers(0, 2), min_size=2 * len(shape), max_size=2 * len(shape)))
     check("Pad", x, np.array(amounts, np.int64), mode=data.draw(st.sampled_from(["constant", "edge", "wrap"])))
+
+
+@few
+@given(
+    seeds,
+    st.sampled_from([("RNN", 1, 1), ("GRU", 3, 1), ("LSTM", 4, 2)]),
+    st.sampled_from(["forward", "reverse", "bidirectional"]),
+    st.integers(1, 4),
+    st.booleans(),
+    st.data(),
+)
+def test_recurrent(
+    seed: int, kind: tuple[str, int, int], direction: str, steps: int, full: bool, data: st.DataObject
+) -> None:
+    op, gates, states = kind
+    directions, batch, width, hidden = 2 if direction == "bidirectional" else 1, 2, 3, 4
+    x = random(seed, steps, batch, width)
+    w, r = random(seed + 1, directions, gates * hidden, width), random(seed + 2, directions, gates * hidden, hidden)
+    feeds: list[np.ndarray | None] = [x, w, r]
+    if full:
+        lengths = data.draw(st.lists(st.integers(1, steps), min_size=batch, max_size=batch))
+        feeds += [random(seed + 3, directions, 2 * gates * hidden), np.array(lengths, np.int32)]
+        feeds += [random(seed + 4 + k, directions, batch, hidden) for k in range(states)]
+        feeds += [random(seed + 6, directions, 3 * hidden)] if op == "LSTM" else []
+    options: dict[str, object] = {"linear_before_reset": data.draw(st.integers(0, 1))} if op == "GRU" else {}
+    if full and data.draw(st.booleans()):
+        options |= {"clip": 0.4}
+    if op == "RNN" and full:
+        options |= {"activations": ["LeakyRelu"] * directions, "activation_alpha": [0.1, 0.2][:directions]}
+    check(op, *feeds, oracle=runtime, outputs=1 + states, direction=direction, hidden_size=hidden, **options)
 
 
 # ---- fine points of meaning -----------------------------------------------------------------------------------------

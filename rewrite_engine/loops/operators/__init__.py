@@ -15,6 +15,7 @@ from rewrite_engine.loops.operators.normalisation import NORMALISATION
 from rewrite_engine.loops.operators.pointwise import POINTWISE
 from rewrite_engine.loops.operators.pooling import POOLING
 from rewrite_engine.loops.operators.quantise import QUANTISE
+from rewrite_engine.loops.operators.recurrent import RECURRENT
 from rewrite_engine.loops.operators.reductions import REDUCTIONS
 from rewrite_engine.loops.operators.resize import RESIZE
 from rewrite_engine.loops.operators.sampling import SAMPLING
@@ -38,6 +39,7 @@ OPERATORS: Mapping[str, OperatorCompute] = {
     **RESIZE,
     **SAMPLING,
     **SPECTRAL,
+    **RECURRENT,
 }
 """Operator of the default domain -> its compute."""
 
