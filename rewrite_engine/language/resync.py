@@ -130,7 +130,7 @@ def _attempt(
             found, offset = _what_follows(text, path, end)
             accepted -= {"$END"} if end < len(text) else set()
         else:
-            found, offset = _read(error.token, path), (error.token.start_pos or 0) + shift
+            found, offset = _read(error.token, path), int(error.token.start_pos or 0) + shift
         return None, describe_token(found, accepted, before), offset
     except UnexpectedInput as error:  # pragma: no cover - Lark has no further kinds for this parser
         raise AssertionError(f"unforeseen: {error}") from error

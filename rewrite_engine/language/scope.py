@@ -89,6 +89,10 @@ class Scope:
         """The named patterns that `file` sees, by name."""
         return self.patterns_by_file.get(file, self.patterns)
 
+    def texts(self) -> dict[str, str]:
+        """The text of each file, by path."""
+        return {file.path: file.source for file in self.files}
+
     def all_patterns(self) -> tuple[PatternDecl, ...]:
         """Every named pattern of every file, in loading order."""
         return tuple(item for file in self.files for item in file.items if isinstance(item, PatternDecl))

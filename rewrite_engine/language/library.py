@@ -1,0 +1,159 @@
+"""From the paths of rule files to a checked `RuleSet`, or to every problem in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewrite_engine.diagnostics import PatError, Problem, RewriteError, render
+from rewrite_engine.language import check, scope, sources
+from rewrite_engine.language.scope import Scope
+from rewrite_engine.resources import patterns_root
+
+if TYPE_CHECKING:
+    from rewrite_engine.language.core import DeviceSpec, LinkSpec, RuleSet, TargetSpec
+    from rewrite_engine.language.syntax import Expr
+
+NO_SETTINGS: Mapping[str, str] = {}
+
+
+def load(
+    paths: Sequence[str | Path], search: Sequence[Path] | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> RuleSet:
+    """The rule set of some files; a bare name is also looked for in the folders `search` (the bundled patterns).
+
+    `settings` change numbers and options: `{"tern.arch": "73", "npu0.memory": "32MiB", "host->npu0.rate": "16GBps"}`.
+    Raises `PatError` with every problem of all files, `RewriteError` for a missing file or a wrong setting.
+    """
+    return _rule_set(sources.read(paths, _search(search)), settings)
+
+
+def load_text(
+    text: str, path: str = "<text>", search: Sequence[Path] | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> RuleSet:
+    """The rule set of a text.
+
+    >>> [rule.name for rule in load_text("rule twice: Relu(Relu(x)) => Relu(x)").rules]
+    ['twice']
+    """
+    return _rule_set(sources.read_text(text, path, _search(search)), settings)
+
+
+def check_files(
+    paths: Sequence[str | Path], search: Sequence[Path] | None = None
+) -> tuple[list[Problem], dict[str, str]]:
+    """Every error and warning of some files, in source order, and the texts that `render` needs to show them.
+
+    Raises `RewriteError` for a file that cannot be found or read.
+    """
+    found = sources.read(paths, _search(search))
+    _, problems = _checked(found)
+    return problems, found.texts
+
+
+def _search(search: Sequence[Path] | None) -> Sequence[Path]:
+    return (patterns_root(),) if search is None else search
+
+
+def _checked(found: sources.Sources) -> tuple[Scope, list[Problem]]:
+    """The scope and all problems; lowering has the last word where checking found nothing wrong."""
+    names, problems = scope.build(found.files, found.visible, found.blind())
+    problems = [*found.problems, *problems, *check.check(names, frozenset(found.named))]
+    return names, _in_order(problems)
+
+
+def _in_order(problems: Sequence[Problem]) -> list[Problem]:
+    unique = {(p.span, p.severity, p.message): p for p in problems}
+    return [unique[key] for key in sorted(unique)]
+
+
+def _errors(problems: Sequence[Problem]) -> list[Problem]:
+    return [problem for problem in problems if problem.severity == "error"]
+
+
+def _rule_set(found: sources.Sources, settings: Mapping[str, str]) -> RuleSet:
+    from rewrite_engine.language import core, lower
+    from rewrite_engine.language.settings import apply
+
+    names, problems = _checked(found)
+    if _errors(problems):
+        raise PatError(_errors(problems), found.texts)
+    if settings:
+        names = apply(names, settings)
+    rules, further = lower.core_rules(names)
+    if _errors(further):
+        raise PatError(_in_order(_errors(further)), found.texts)
+    return core.RuleSet(
+        devices=_devices(names),
+        links=_links(names),
+        targets=_targets(names),
+        rules=tuple(rules),
+        tests=tuple(core.TestCase(test.title, test.span, test, test.span.file) for test in names.tests),
+        sources={file.path: (file.source, found.digests[file.path]) for file in found.files},
+        warnings=tuple(render(problem, found.texts) for problem in _in_order([*problems, *further])),
+        scope=names,
+    )
+
+
+def _amount(expr: Expr, names: Scope, target: scope.TargetScope | None) -> Fraction:
+    """The amount, in base units, of a number that no match enters: `64MiB`, `2 * sram`."""
+    from rewrite_engine.language.compile import Compiler, Env
+    from rewrite_engine.language.names import LoweringError
+    from rewrite_engine.language.units import Quantity
+    from rewrite_engine.language.values import EvaluationError
+
+    try:
+        code = Compiler(names, target, {}).compile(expr, Env(None, expr.span.file))
+    except (EvaluationError, LoweringError) as error:
+        raise RewriteError(f"{expr.span}: {error}") from None
+    if not code.constant or not isinstance(code.value, Quantity):
+        raise RewriteError(
+            f"{expr.span}: expected an amount that is known when the file is loaded, such as 64MiB or 5us"
+        )
+    if code.value.amount < 0:
+        raise RewriteError(f"{expr.span}: expected an amount of at least 0, found {code.value}")
+    return code.value.amount
+
+
+def _devices(names: Scope) -> tuple[DeviceSpec, ...]:
+    from rewrite_engine.language.core import DeviceSpec
+
+    return tuple(
+        DeviceSpec(
+            name=device.name,
+            memory=next(
+                (int(_amount(value, names, None)) for field, value in device.fields if field == "memory"), None
+            ),
+            span=device.span,
+        )
+        for device in names.devices.values()
+    )
+
+
+def _links(names: Scope) -> tuple[LinkSpec, ...]:
+    from rewrite_engine.language.core import LinkSpec
+
+    found = []
+    for link in names.links:
+        found.append(LinkSpec(link.source, link.destination, link.cost, link.energy, link.span))
+        if link.both:
+            found.append(LinkSpec(link.destination, link.source, link.cost, link.energy, link.span))
+    return tuple(found)
+
+
+def _targets(names: Scope) -> tuple[TargetSpec, ...]:
+    from rewrite_engine.language.core import TargetSpec
+
+    return tuple(
+        TargetSpec(
+            name=target.name,
+            device=target.device,
+            launch=_amount(target.launch, names, target) if target.launch else Fraction(0),
+            flops=_amount(target.flops, names, target) if target.flops else None,
+            bandwidth=_amount(target.bandwidth, names, target) if target.bandwidth else None,
+            span=target.span,
+        )
+        for target in names.targets.values()
+    )

@@ -1,0 +1,60 @@
+"""Walks over syntax trees without recursion: every node of patterns and expressions, and the names that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from rewrite_engine.language import syntax
+
+
+@cache
+def _parts(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "span")
+
+
+def walk(roots: Iterable[object]) -> Iterator[Any]:
+    """Every node (and tail) in `roots`, parents before children, in the order of the text."""
+    pending = list(reversed(list(roots)))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, tuple):
+            pending.extend(reversed(node))
+        elif isinstance(node, syntax.Node | syntax.Tail):
+            yield node
+            pending.extend(getattr(node, name) for name in reversed(_parts(type(node))))
+
+
+def parts_of(node: syntax.Node | syntax.Tail) -> tuple[object, ...]:
+    """The fields of a node, nodes and others alike."""
+    return tuple(getattr(node, name) for name in _parts(type(node)))
+
+
+def names_read(*roots: object) -> frozenset[str]:
+    """Every name that stands in the expressions and patterns of `roots`, local ones included."""
+    found: set[str] = set()
+    for node in walk(roots):
+        match node:
+            case syntax.Name() | syntax.ValuePattern() | syntax.Rest() | syntax.Like():
+                found.add(node.name)
+            case syntax.CallPattern():
+                found.update(node.names)
+            case syntax.TypePattern():
+                found.update(part for part in (node.dtype, *node.dims) if isinstance(part, str))
+    return frozenset(found)
+
+
+def names_bound(*roots: object) -> frozenset[str]:
+    """Every name that the patterns of `roots` bind."""
+    found: set[str] = set()
+    for node in walk(roots):
+        match node:
+            case syntax.ValuePattern() | syntax.Rest() | syntax.CapturePattern() | syntax.Give():
+                found.add(node.name)
+            case syntax.KeywordPattern(value=syntax.Name(name=name)):
+                found.add(name)
+            case syntax.Binding():
+                found.update(node.names)
+    return frozenset(found)
