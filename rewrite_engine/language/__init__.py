@@ -1,4 +1,4 @@
-"""The pattern language: rule files in, a checked `RuleSet` out. What is named here is imported when it is first used."""
+"""The pattern language: rule files in, a checked `RuleSet` out. Names are imported when they are first used."""
 
 from __future__ import annotations
 

@@ -269,8 +269,8 @@ def _occurrences(root: syntax.Pattern) -> Iterable[str]:
         match node:
             case syntax.ValuePattern() | syntax.Rest():
                 yield node.name
-            case syntax.KeywordPattern(value=syntax.Name()):
-                yield node.value.name
+            case syntax.KeywordPattern(value=syntax.Name(name=name)):
+                yield name
 
 
 def roots_of(

@@ -158,9 +158,9 @@ def _read(expr: syntax.Expr, reader: Reader, place: _Place) -> None:
             _read(expr.base, reader, place)
             _read(expr.index, reader, place)
         case syntax.Slice():
-            for part in (expr.base, expr.start, expr.stop):
-                if part is not None:
-                    _read(part, reader, place)
+            for end in (expr.base, expr.start, expr.stop):
+                if end is not None:
+                    _read(end, reader, place)
         case syntax.ListExpr() | syntax.TupleExpr():
             for item in expr.items:
                 _read(item, reader, place)
@@ -251,8 +251,8 @@ def _attribute_of(expr: syntax.Member, name: str, bound: Bound, reader: Reader) 
     known = {attribute for op in found if op for attribute in op.attributes}
     if name not in known:
         shown = " or ".join(sorted(bound.operators))
-        hint = did_you_mean(name, {*known, *PROPERTIES})
-        reader.problem(expr.span, f"`{bound.name}` ({shown}) has no attribute `{name}`", hint)
+        likely = did_you_mean(name, {*known, *PROPERTIES})
+        reader.problem(expr.span, f"`{bound.name}` ({shown}) has no attribute `{name}`", likely)
 
 
 def _call(expr: syntax.Call, reader: Reader, place: _Place) -> None:

@@ -21,7 +21,9 @@ from rewrite_engine.operators.types import ITEM_BITS
 UNSUPPORTED = "not supported yet"
 
 
-def check_patterns(roots: Sequence[syntax.Pattern], reader: Reader, in_test: bool = False) -> None:
+def check_patterns(
+    roots: Sequence[syntax.Pattern | syntax.Binding | syntax.TypePattern], reader: Reader, in_test: bool = False
+) -> None:
     """Check every node of the patterns, and the expressions inside them (tails of alternatives, attributes)."""
     for node in walk(roots):
         match node:

@@ -48,8 +48,12 @@ def check_files(
 
     Raises `RewriteError` for a file that cannot be found or read.
     """
+    from rewrite_engine.language import lower
+
     found = sources.read(paths, _search(search))
-    _, problems = _checked(found)
+    names, problems = _checked(found)
+    if not _errors(problems):  # what only shows when patterns are expanded
+        problems = _in_order([*problems, *lower.core_rules(names)[1]])
     return problems, found.texts
 
 
@@ -58,7 +62,7 @@ def _search(search: Sequence[Path] | None) -> Sequence[Path]:
 
 
 def _checked(found: sources.Sources) -> tuple[Scope, list[Problem]]:
-    """The scope and all problems; lowering has the last word where checking found nothing wrong."""
+    """The scope and all problems that checking finds."""
     names, problems = scope.build(found.files, found.visible, found.blind())
     problems = [*found.problems, *problems, *check.check(names, frozenset(found.named))]
     return names, _in_order(problems)

@@ -122,7 +122,7 @@ def _attempt(
         return reading.feed_eof(), None, end
     except UnexpectedCharacters as error:
         span = Span(path, error.line, error.column, error.line, error.column + 1)
-        offset = error.pos_in_stream + shift
+        offset = int(error.pos_in_stream or 0) + shift
         return None, describe_character(text[offset:], span), offset
     except UnexpectedToken as error:
         accepted = frozenset(reading.accepts())

@@ -22,7 +22,8 @@ _LABELS = {
 _SYMBOLS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COMMA": ",", "COLON": ":",
     "SEMICOLON": ";", "EQUAL": "=", "DOT": ".", "BAR": "|", "OPTIONAL": "?", "ELLIPSIS": "...", "STAR": "*",
-    "PLUS": "+", "MINUS": "-", "SLASH": "/", "FLOOR": "//", "PERCENT": "%", "REWRITES": "=>", "BOTH_WAYS": "<=>", "ANY": "_",
+    "PLUS": "+", "MINUS": "-", "SLASH": "/", "FLOOR": "//", "PERCENT": "%", "REWRITES": "=>", "BOTH_WAYS": "<=>",
+    "ANY": "_",
 }  # fmt: skip
 _DECLARATION_TOKENS = frozenset(word.upper() for word in DECLARATIONS)
 _ITEM_TOKENS = frozenset({"LIMIT", *(word.upper() for word in TARGET_ITEMS[3:])})

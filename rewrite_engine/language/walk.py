@@ -11,7 +11,7 @@ from rewrite_engine.language import syntax
 
 
 @cache
-def _parts(kind: type) -> tuple[str, ...]:
+def _parts(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "span")
 
 
