@@ -18,6 +18,8 @@ from onnx import helper, numpy_helper
 
 from rewrite_engine.loops import execute
 from rewrite_engine.loops.build import Builder, Tensor
+from rewrite_engine.loops.compose import compose
+from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.operators import Unsupported, operator_compute
 from rewrite_engine.operators import TensorType, effective_attributes, find
@@ -60,8 +62,9 @@ def judge(case: Any) -> Verdict:
         for inputs, expected in case.data_sets:
             _refuse_other_than_tensors((*inputs, *expected))
             feeds = {value.name: _array(x) for value, x in zip(model.graph.input, inputs, strict=False)}
-            for found, wanted in zip(run_model(model, feeds), expected, strict=True):
-                assert_close(found, _array(wanted), case.rtol or 1e-3, case.atol or 1e-7)
+            for results in run_model(model, feeds):
+                for found, wanted in zip(results, expected, strict=True):
+                    assert_close(found, _array(wanted), case.rtol or 1e-3, case.atol or 1e-7)
     except Unsupported as refusal:
         return Verdict(case.name, operators, "unsupported", str(refusal))
     except AssertionError as difference:
@@ -83,8 +86,8 @@ def at_opset_23(model: onnx.ModelProto) -> onnx.ModelProto:
     return version_converter.convert_version(model, OPSET)
 
 
-def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    """The outputs of a model: each node lowered by its operator's compute, then executed in NumPy."""
+def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[list[Array], list[Array]]:
+    """The outputs of a model, each node lowered by its operator's compute, executed in NumPy: as built, and composed."""
     builder = Builder()
     values: dict[str, Tensor | None] = {"": None}
     for initializer in model.graph.initializer:
@@ -103,13 +106,20 @@ def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]
         values.update({name: result for name, result in zip(node.output, results, strict=False) if name})
     wanted = [tensor for value in model.graph.output if (tensor := values[value.name]) is not None]
     program = builder.program(wanted)
-    results = [np.empty(tensor.shape, numpy_dtype(tensor.dtype)) for tensor in wanted]
+    return _execute(program, feeds), _execute(compose(program), feeds)
+
+
+def _execute(program: Program, feeds: Mapping[str, Array]) -> list[Array]:
+    buffers = [program.tensors[name] for name in program.outputs]
+    results = [np.empty(buffer.shape, numpy_dtype(buffer.dtype)) for buffer in buffers]
     execute.run(program, list(feeds.values()), results)
     return results
 
 
-def run_node(op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any) -> list[Array]:
-    """One operator on arrays, through its compute."""
+def run_node(
+    op: str, feeds: Sequence[Array | None], outputs: int = 1, **attributes: Any
+) -> tuple[list[Array], list[Array]]:
+    """One operator on arrays, through its compute: as built, and composed."""
     model = node_model(op, feeds, outputs, **attributes)
     return run_model(model, {f"x{i}": x for i, x in enumerate(feeds) if x is not None})
 

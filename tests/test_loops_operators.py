@@ -129,8 +129,9 @@ def check(
 ) -> None:
     """The compute agrees with ONNX's reference evaluator, or with another oracle where that one has defects."""
     wanted = oracle(op, feeds, outputs, **attributes)
-    for found, expected in zip(run_node(op, feeds, outputs, **attributes), wanted, strict=True):
-        assert_close(found, expected, rtol=rtol, atol=1e-6)
+    for results in run_node(op, feeds, outputs, **attributes):
+        for found, expected in zip(results, wanted, strict=True):
+            assert_close(found, expected, rtol=rtol, atol=1e-6)
 
 
 def random(seed: int, *shape: int) -> np.ndarray:
@@ -285,7 +286,7 @@ def test_recurrent(
         feeds += [random(seed + 4 + k, directions, batch, hidden) for k in range(states)]
         feeds += [random(seed + 6, directions, 3 * hidden)] if op == "LSTM" else []
     options: dict[str, object] = {"linear_before_reset": data.draw(st.integers(0, 1))} if op == "GRU" else {}
-    if full and data.draw(st.booleans()):
+    if op != "LSTM" and data.draw(st.booleans()):  # ONNX Runtime does not clip the cell before its activation
         options |= {"clip": 0.4}
     if op == "RNN" and full:
         options |= {"activations": ["LeakyRelu"] * directions, "activation_alpha": [0.1, 0.2][:directions]}
@@ -353,8 +354,8 @@ MEANINGS = [
 
 @pytest.mark.parametrize(("op", "feeds", "attributes", "wanted"), MEANINGS)
 def test_meaning(op: str, feeds: list[np.ndarray], attributes: dict[str, object], wanted: np.ndarray) -> None:
-    (found,) = run_node(op, [np.asarray(feed) for feed in feeds], **attributes)
-    assert_close(found, np.asarray(wanted), rtol=1e-6, atol=0)
+    for (found,) in run_node(op, [np.asarray(feed) for feed in feeds], **attributes):
+        assert_close(found, np.asarray(wanted), rtol=1e-6, atol=0)
 
 
 def test_a_shape_that_is_an_input_must_be_known() -> None:
