@@ -10,7 +10,9 @@ from typing import Any
 
 from rewrite_engine.backend.bundle import Bundle, build
 from rewrite_engine.backend.memory import plan
-from rewrite_engine.graph import Module, load, model_bytes, to_terms, write_placed
+from rewrite_engine.graph import Module, load, to_terms
+from rewrite_engine.graph.onnx_io import model_bytes
+from rewrite_engine.graph.placed_io import write_placed
 from rewrite_engine.language import RuleSet
 from rewrite_engine.language import load as _load_rules
 from rewrite_engine.passes.stages import programs

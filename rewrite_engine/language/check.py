@@ -140,7 +140,7 @@ def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: se
         return
     if _skipped(problems, decl.left, decl.tail):
         return
-    loose = bare(scope, decl.span.file, decl.left)
+    loose = bare(scope, decl.span.file, decl.left, decl.tail)
     if loose is not None:
         message = "the left side of a rule must be the result of an operator: this matches any value"
         problems.append(Problem(loose.span, message))

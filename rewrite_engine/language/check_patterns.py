@@ -220,35 +220,46 @@ def _binding(binding: syntax.Binding, reader: Reader) -> None:
         _outputs(_operator_of(binding.pattern), len(binding.names), binding.span, reader)
 
 
-def bare(scope: Scope, file: str, root: syntax.Pattern, seen: frozenset[str] = frozenset()) -> syntax.Pattern | None:
-    """The part of a pattern that would match any value, if there is one."""
-    match root:
-        case syntax.ValuePattern() | syntax.AnyPattern() | syntax.NonePattern() | syntax.LiteralPattern():
-            return root
-        case syntax.CapturePattern() | syntax.GuardedPattern() | syntax.OutputPattern():
-            return bare(scope, file, root.pattern, seen)
-        case syntax.Alternatives() | syntax.TuplePattern():
-            return next((found for item in root.items if (found := bare(scope, file, item, seen))), None)
-        case syntax.CallPattern():
-            if root.optional_call:
-                first = next((argument for argument in root.args if not isinstance(argument, syntax.Rest)), None)
-                return bare(scope, file, first, seen) if first and not isinstance(first, syntax.SetExpr) else None
-            decl = scope.patterns_in(file).get(root.names[0])
-            if decl is None or decl.name in seen:
+def bare(
+    scope: Scope,
+    file: str,
+    root: syntax.Pattern,
+    tail: syntax.Tail | None = None,
+    seen: frozenset[str] = frozenset(),
+) -> syntax.Pattern | None:
+    """The part of a pattern that would match any value, if there is one; names that `tail` binds stand for their patterns."""
+    where = {name: binding.pattern for binding in tail.where for name in binding.names} if tail is not None else {}
+
+    def visit(pattern: syntax.Pattern, open_names: frozenset[str]) -> syntax.Pattern | None:
+        match pattern:
+            case syntax.ValuePattern() if pattern.name in where and pattern.name not in open_names:
+                return visit(where[pattern.name], open_names | {pattern.name})
+            case syntax.ValuePattern() | syntax.AnyPattern() | syntax.NonePattern() | syntax.LiteralPattern():
+                return pattern
+            case syntax.CapturePattern() | syntax.GuardedPattern() | syntax.OutputPattern():
+                return visit(pattern.pattern, open_names)
+            case syntax.Alternatives() | syntax.TuplePattern():
+                return next((found for item in pattern.items if (found := visit(item, open_names))), None)
+            case syntax.CallPattern():
+                return _bare_call(pattern, open_names)
+            case _:
                 return None
-            inner = bare(scope, decl.span.file, decl.pattern, seen | {decl.name})
-            if isinstance(inner, syntax.ValuePattern):
-                where = {name: binding.pattern for binding in decl.tail.where for name in binding.names}
-                if inner.name in where:
-                    return None
-                names = [parameter.name for parameter in decl.parameters]
-                position = names.index(inner.name) if inner.name in names else -1
-                argument = root.args[position] if 0 <= position < len(root.args) else None
-                if isinstance(argument, syntax.CallPattern) and bare(scope, file, argument, seen) is None:
-                    return None
-            return root if inner is not None else None
-        case _:
-            return None
+
+    def _bare_call(call: syntax.CallPattern, open_names: frozenset[str]) -> syntax.Pattern | None:
+        decl = scope.patterns_in(file).get(call.names[0])
+        inner = None
+        if decl is not None and decl.name not in seen:
+            inner = bare(scope, decl.span.file, decl.pattern, decl.tail, seen | {decl.name})
+            names = [parameter.name for parameter in decl.parameters]
+            if isinstance(inner, syntax.ValuePattern) and inner.name in names[: len(call.args)]:
+                argument = call.args[names.index(inner.name)]
+                inner = None if isinstance(argument, syntax.Rest | syntax.SetExpr) else visit(argument, open_names)
+        if inner is None and call.optional_call:
+            first = next((argument for argument in call.args if not isinstance(argument, syntax.Rest)), None)
+            return None if first is None or isinstance(first, syntax.SetExpr) else visit(first, open_names)
+        return inner
+
+    return visit(root, frozenset())
 
 
 def unsupported(span: Span, what: str) -> Problem:

@@ -148,10 +148,8 @@ def _composite(
         return
     file = item.span.file
     results = item.pattern.items if isinstance(item.pattern, syntax.TuplePattern) else (item.pattern,)
-    where = {name: binding.pattern for binding in item.tail.where for name in binding.names}
     for result in results:
-        named = isinstance(result, syntax.ValuePattern) and result.name in where
-        loose = None if named else bare(scope, file, result)
+        loose = bare(scope, file, result, item.tail)
         if loose is not None:
             message = "a composite must be the result of an operator: this matches any value"
             problems.append(Problem(loose.span, message))

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from rewrite_engine.backend.memory import MemoryPlan, plan
-from rewrite_engine.graph import Module, read_placed, to_terms, write_placed
+from rewrite_engine.graph import Module, to_terms
+from rewrite_engine.graph.placed_io import read_placed, write_placed
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.language.core import RuleSet
 from rewrite_engine.loops.compute import Program

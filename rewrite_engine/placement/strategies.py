@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
-from rewrite_engine.egraph.audit import audit, merge_regions
+from rewrite_engine.egraph.audit import audit
+from rewrite_engine.egraph.regions import merge_regions
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Problem, Solution

@@ -1,0 +1,211 @@
+"""The tests that rule files hold: each builds its graph, asks the e-graph and compares with the verdict.
+
+In: a rule file. Out: a `TestResult` per test, with the reason where it fails. `runs` and `rejects` are about capabilities alone, `is`
+about matching, `=>` about rewriting, `place` about the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rewrite_engine.diagnostics import PatError, RewriteError, Span
+from rewrite_engine.egraph.encode import attribute_key
+from rewrite_engine.egraph.explore import explore
+from rewrite_engine.egraph.freeze import Explored
+from rewrite_engine.graph.placed import KernelCall
+from rewrite_engine.graph.terms import ABSENT, Terms
+from rewrite_engine.language import load, syntax
+from rewrite_engine.language.convert import as_pattern
+from rewrite_engine.language.core import CoreRule, RuleSet, TestCase
+from rewrite_engine.machine import HOST, build
+from rewrite_engine.placement.place import place
+from rewrite_engine.testing.graphs import GraphBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test's outcome; `reason` says what was found where it did not pass."""
+
+    title: str
+    span: Span
+    passed: bool
+    reason: str = ""
+
+
+def run_file(path: str | Path) -> list[TestResult]:
+    """Runs the tests of one file (not those of the files it includes). Raises PatError where the file does not hold."""
+    rules = load([path])
+    own = str(path)
+    spelled = {case.file for case in rules.tests}
+    here = own if own in spelled else next((f for f in spelled if Path(f).resolve() == Path(own).resolve()), own)
+    return [run_case(rules, case) for case in rules.tests if case.file == here]
+
+
+def run_case(rules: RuleSet, case: TestCase) -> TestResult:
+    """Runs one test."""
+    declaration = case.declaration
+    assert isinstance(declaration, syntax.TestDecl)
+    try:
+        reason = _VERDICTS[declaration.verdict](rules, declaration)
+    except PatError:
+        raise
+    except RewriteError as error:
+        reason = str(error)
+    return TestResult(case.title, case.span, not reason, reason)
+
+
+def _graph(rules: RuleSet, test: syntax.TestDecl) -> tuple[GraphBuilder, tuple[int, ...]]:
+    builder = GraphBuilder(rules.scope, {path: text for path, (text, _) in rules.sources.items()})  # type: ignore[arg-type]
+    return builder, builder.graph(test.subject, test.where)
+
+
+def _runs(rules: RuleSet, test: syntax.TestDecl) -> str:
+    builder, outputs = _graph(rules, test)
+    terms = builder.terms(outputs)
+    explored = _capabilities(rules, terms, test.target or HOST)
+    if test.name is None:
+        missing = _not_run(explored, test.target or HOST)
+        return f"{test.target} does not run {', '.join(missing)}" if missing else ""
+    wanted = f"{test.target}.{test.name}"
+    everything = {next(terms.values[o].name for o in node.outputs if o != ABSENT) for node in terms.nodes}
+    best: set[str] = set()
+    for payload, node in enumerate(explored.enodes):
+        if node.fused is not None and node.fused.rule.name == wanted:
+            best = max(best, set(explored.covers[payload]), key=len)
+    if best == everything:
+        return ""
+    return f"`{wanted}` covers {', '.join(sorted(best)) or 'nothing'}; expected {', '.join(sorted(everything))}"
+
+
+def _rejects(rules: RuleSet, test: syntax.TestDecl) -> str:
+    builder, outputs = _graph(rules, test)
+    explored = _capabilities(rules, builder.terms(outputs), test.target or HOST)
+    return "" if _not_run(explored, test.target or HOST) else f"{test.target} runs all of it"
+
+
+def _capabilities(rules: RuleSet, terms: Terms, target: str) -> Explored:
+    """What targets can do with the graph as it is written: no rewrites."""
+    return explore(terms, [rule for rule in rules.rules if rule.kind != "rule"], build(rules).restrict([target]))
+
+
+def _not_run(explored: Explored, target: str) -> list[str]:
+    """The operators that lie in no kernel of the target, when it computes everything that it can."""
+    problem = explored.problem
+    index = next(k for k, t in enumerate(problem.targets) if t.name == target)
+    available = set(problem.resident) | {value for value, _ in problem.given}
+    kernels = [k for k in problem.kernels if k.target == index]
+    grown = True
+    while grown:
+        grown = False
+        for kernel in kernels:
+            if kernel.value not in available and all(read.value in available for read in kernel.reads):
+                available.add(kernel.value)
+                grown = True
+    if all(value in available for value, _ in problem.roots):
+        return []
+    terms = explored.terms
+    return [
+        f"{node.op} ({terms.values[node.outputs[0]].name})"
+        for node in terms.nodes
+        if explored.class_of[node.outputs[0]] not in available
+    ]
+
+
+def _is(rules: RuleSet, test: syntax.TestDecl) -> str:
+    name = test.name or (test.pattern.names[0] if isinstance(test.pattern, syntax.CallPattern) else "")
+    return "" if _matches(rules, test, name) else f"it is not {name}"
+
+
+def _is_not(rules: RuleSet, test: syntax.TestDecl) -> str:
+    return f"it is {test.name}" if _matches(rules, test, test.name or "") else ""
+
+
+def _matches(rules: RuleSet, test: syntax.TestDecl, name: str) -> bool:
+    """Whether the graph's results are the roots of a match of the named pattern, composite or rule."""
+    builder, outputs = _graph(rules, test)
+    known = [rule for rule in rules.rules if rule.name.rsplit(".", 1)[-1] == name or rule.name == name]
+    if not known:
+        raise RewriteError(f"no pattern, composite or rule is called `{name}`")
+    asked: list[CoreRule] = [replace(rule, kind="pattern", target=None) for rule in known]
+    explored = explore(builder.terms(outputs), asked, build(rules))
+    wanted = tuple(explored.class_of[o] for o in outputs)
+    return any(match.roots == wanted for match in explored.matches)
+
+
+def _becomes(rules: RuleSet, test: syntax.TestDecl) -> str:
+    builder, outputs = _graph(rules, test)
+    terms = builder.terms(outputs)
+    goal, results = _goal(builder, test)
+    allow = ("exact", "reassociates", "approximates")
+    explored = explore(terms, rules.rules, build(rules).restrict([HOST]), allow=allow)
+    found = _find(explored, goal, len(terms.nodes), results)
+    wanted = [explored.class_of[o] for o in outputs]
+    if found == wanted:
+        return ""
+    return "the rules do not lead there" if None in found else "the rules lead there from another value"
+
+
+def _goal(builder: GraphBuilder, test: syntax.TestDecl) -> tuple[Terms, tuple[int, ...]]:
+    """The right-hand side, built on the same inputs."""
+    assert test.result is not None
+    results = builder.graph(as_pattern(test.result))
+    return builder.terms(results), results
+
+
+def _find(explored: Explored, goal: Terms, first: int, results: Sequence[int]) -> list[int | None]:
+    """The classes of a goal's results, looked up in the e-graph from its inputs upwards; None where it is not there."""
+    table: dict[object, int] = {}
+    wholes: dict[tuple[int, int], int] = {}
+    for node in explored.enodes:
+        if node.result is not None:
+            wholes[node.inputs[0], node.result] = node.value
+        elif node.fused is None:
+            table[node.op, node.inputs, node.outputs, attribute_key(node.attributes)] = node.value
+    constants = {
+        (str(info.constant.dtype), info.constant.shape, info.constant.tobytes()): number
+        for number, info in enumerate(explored.classes)
+        if info.constant is not None
+    }
+    classes: dict[int, int | None] = dict(enumerate(explored.class_of))
+    for index, value in enumerate(goal.values):
+        if index not in classes and value.constant is not None:
+            array = value.constant
+            classes[index] = constants.get((str(array.dtype), array.shape, array.tobytes()))
+    for term in goal.nodes[first:]:
+        inputs = tuple(ABSENT if i == ABSENT else classes.get(i) for i in term.inputs)
+        whole = table.get((term.op, inputs, len(term.outputs), attribute_key(term.attributes)))
+        for k, output in enumerate(term.outputs):
+            several = len(term.outputs) > 1
+            classes[output] = (wholes.get((whole, k)) if several else whole) if whole is not None else None
+    return [classes.get(i) for i in results]
+
+
+def _place(rules: RuleSet, test: syntax.TestDecl) -> str:
+    builder, outputs = _graph(rules, test)
+    terms = builder.terms(outputs)
+    placement = place(terms, rules)
+    calls = [step for step in placement.graph.steps if isinstance(step, KernelCall)]
+    elsewhere = sorted({call.target for call in calls} - {test.target})
+    if elsewhere:
+        return f"the optimum runs on {', '.join(elsewhere)}"
+    goal, results = _goal(builder, test)
+    wanted = _shape(goal, len(terms.nodes), results)
+    found = sorted(node.op for call in calls for node in call.body)
+    return "" if found == wanted else f"the optimum computes {', '.join(found)}; expected {', '.join(wanted)}"
+
+
+def _shape(goal: Terms, first: int, results: Sequence[int]) -> list[str]:
+    """The operators of the right-hand side, sorted."""
+    return sorted(term.op for term in goal.nodes[first:])
+
+
+_VERDICTS: Mapping[str, object] = {
+    "runs": _runs,
+    "rejects": _rejects,
+    "is": _is,
+    "is not": _is_not,
+    "becomes": _becomes,
+    "place": _place,
+}
