@@ -38,7 +38,6 @@ def guard_checks(compiler: Compiler, guard: syntax.Expr, env: Env) -> list[Check
 
 
 def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
-    seen = _seen(compiler, clause, env)
     if isinstance(clause, syntax.Compare):
         code, parts = compiler.comparison(clause, env)
         symbols = [symbol for symbol, _ in clause.rest]
@@ -48,18 +47,20 @@ def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
             return " ".join([shown[0], *(f"{s} {v}" for s, v in zip(symbols, shown[1:], strict=True))])
     else:
         code = compiler.compile(clause, env)
+        seen = _seen(compiler, clause, env)
 
         def say(match: Match) -> str:
             return ", ".join(values.show(match.view(slot)) for slot in seen)
 
     if code.constant and code.value is True:
         return None
-    text, run = unparse(clause), code.run
+    run = code.run
 
     def check(match: Match) -> str | None:
         known = values.truth(run(match))
         if known is True:
             return None
+        text = unparse(clause)
         if isinstance(known, Unknown):
             return f"`{text}` is not known to hold: {known.reason}"
         shown = say(match)

@@ -7,7 +7,9 @@ the problems met: too many variants, names that cannot be resolved. The expansio
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import syntax
@@ -23,6 +25,23 @@ Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
 
 def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     """Every rule, capability and named pattern of `scope` in core form; `<=>` gives two rules, "r" and "r<="."""
+    with _collector_paused():
+        return _core_rules(scope)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Compiled rules are many small objects that all stay: collecting garbage meanwhile only costs time."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
+
+
+def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     cache = NamesCache(scope)
     found: list[CoreRule] = []
     problems: list[Problem] = []
