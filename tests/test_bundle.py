@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -243,6 +244,9 @@ def test_parameters_of_every_type_survive(tmp_path: Path) -> None:
     }  # fmt: skip
     arrays = {name: np.ones(tensor.shape, numpy_dtype(tensor.dtype)) for name, tensor in types.items()}
     write_npz(tmp_path / "p.npz", dict(reversed(arrays.items())))
+    with zipfile.ZipFile(tmp_path / "p.npz") as archive:
+        assert [row.filename for row in archive.infolist()] == [f"{name}.npy" for name in sorted(types)]
+        assert {row.date_time for row in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     found = read_npz(tmp_path / "p.npz", types)
     for name, array in arrays.items():
         assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)

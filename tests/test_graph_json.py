@@ -144,6 +144,7 @@ def test_a_kernel_without_a_symbol_is_refused() -> None:
         (("nodes", 0, "inputs"), [[1, 0, 0]], "expected no inputs"),
         (("nodes", 4, "inputs", 0), [99, 0, 0], "expected a result of a node of the graph"),
         (("nodes", 4, "inputs", 0), [0, 1, 0], "expected a result of a node of the graph"),
+        (("nodes", 4, "inputs", 0), [0, 0, 1], r"expected \[node, result, 0\]"),
         (("nodes", 4, "inputs", 0), [0, 0], r"expected \[node, result, 0\]"),
         (("nodes",), {}, "nodes: expected a list"),
         (("arg_nodes",), [0], "arg_nodes: expected the null nodes"),

@@ -201,6 +201,14 @@ def test_every_mutation_of_the_plan_is_refused(value: str, changes: dict[str, An
     assert any(message in problem for problem in problems), problems
 
 
+def test_partial_overlaps_are_found_on_both_sides() -> None:
+    bundle = fake_bundle(small_graph())
+    for first, second in ((4, 8), (8, 4)):
+        plan = _plan_with(_plan_with(bundle.plan, "a", offset=first), "sum", offset=second)
+        message = f"value `sum`: expected bytes {second}..{second + 24} of `npu0` for itself, found them in use by `a`"
+        assert any(message in problem for problem in _problems(bundle, plan=plan))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -6,7 +6,8 @@ Nodes are "null" (graph inputs and parameters) or "tvm_op"; a copy is a "tvm_op"
 of nodes are strings. `device_index` holds DLPack device types, so every device has a type of its own (see
 `memory.DEVICE_TYPES`). What the executor has no word for is in `rewrite_engine` (an attribute of a node, JSON in a
 string: region, target, rule, names of results) and in `metadata` (devices, names and offsets of the entries), which
-must be the last key: the executor stops reading there.
+must be the last key: the executor stops reading there. That executor's own `__copy` needs the host at one end; a copy
+straight from one device to another is legal here, but it runs only where the executor is taught to.
 """
 
 from __future__ import annotations

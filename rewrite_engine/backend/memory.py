@@ -206,11 +206,11 @@ def _place(placed: PlacedGraph) -> list[Storage]:
         here = [name for name in order if placed.devices[name] == device]
         arena = [Block(name, sizes[name], *lives[name]) for name in here if kinds[name] == "intermediate"]
         packed = pack(arena)
-        end = max((packed[block.name] + max(1, block.size) for block in arena), default=0)
+        end = max((packed[block.name] + block.size for block in arena), default=0)
         fixed = [name for kind in ("input", "output", "parameter") for name in here if kinds[name] == kind]
         for name in fixed:
             packed[name] = align(end)
-            end = packed[name] + max(1, sizes[name])
+            end = packed[name] + sizes[name]
         offsets.update(packed)
         shares.update((name, (device, number)) for name, number in pool(arena).items())
     identifiers: dict[tuple[str, int | str], int] = {}

@@ -40,7 +40,7 @@ def align(offset: int) -> int:
 
 
 def pack(blocks: Sequence[Block]) -> dict[str, int]:
-    """Offset by block name: the best of a few greedy orders. A block of size 0 is given an offset of its own too."""
+    """Offset by block name, a multiple of `ALIGNMENT`: the best of a few greedy orders."""
     best: dict[str, int] = {}
     best_end = -1
     for order in _ORDERS:
@@ -94,7 +94,7 @@ def _best_fit(blocks: Sequence[Block]) -> dict[str, int]:
     start = np.zeros(count, dtype=np.int64)
     end = np.zeros(count, dtype=np.int64)
     for index, block in enumerate(blocks):
-        needed = align(max(1, block.size))
+        needed = align(block.size)
         together = np.flatnonzero((first[:index] <= block.last) & (last[:index] >= block.first))
         together = together[np.argsort(start[together], kind="stable")]
         # The gap before each block reaches back to the furthest end of those before it.
