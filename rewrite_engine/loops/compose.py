@@ -18,7 +18,7 @@ from rewrite_engine.loops.expr import Expr, accumulator, const, loads, postorder
 from rewrite_engine.loops.index import flatten, terms
 from rewrite_engine.loops.split import split_iterators
 
-LARGEST_BODY = 256
+LARGEST_BODY = 96
 """Nodes of a body beyond which nothing more is inlined into it."""
 
 HEAVY = frozenset(
@@ -93,11 +93,12 @@ def _inline(statements: Sequence[Statement], outputs: frozenset[str]) -> list[St
     done: list[Statement] = []
     for statement in statements:
         if isinstance(statement, Compute):
-            absorbed = {
-                name: producers[name]
-                for name in statement.reads
-                if name in producers and _absorbs(statement, producers[name], len(reading[name]))
-            }
+            absorbed, room = {}, LARGEST_BODY - _size(*statement.roots)
+            for name in statement.reads:
+                if name in producers and _absorbs(statement, producers[name], len(reading[name])):
+                    room -= _size(producers[name].body) * len(_loads_of(statement, name))
+                    if room >= 0:
+                        absorbed[name] = producers[name]
             if absorbed:
                 statement = _with_producers(statement, absorbed)
             identity = statement.index == tuple(it.expr for it in statement.parallel)
@@ -119,10 +120,6 @@ def _absorbs(reader: Compute, producer: Compute, reader_count: int) -> bool:
     """Whether the producer's body may stand in the reader: it must not repeat work, nor hide a matrix product."""
     if producer.out == reader.init:
         return False
-    size = sum(1 for _ in postorder(producer.body))
-    reads = [node for node in loads(*reader.roots) if node.name == producer.out]
-    if sum(1 for _ in postorder(*reader.roots)) + size * len(reads) > LARGEST_BODY:
-        return False
     reduces = reader.combine is not None and not reader.is_scatter
     inner = loads(producer.body)
     gathers = any(loads(*node.args) for node in inner)
@@ -134,7 +131,16 @@ def _absorbs(reader: Compute, producer: Compute, reader_count: int) -> bool:
         return False
     heavy = any(node.op in HEAVY for node in postorder(producer.body))
     own = {it.expr for it in reader.iters if it.extent != 1}
+    reads = _loads_of(reader, producer.out)
     return not heavy or (len(reads) == 1 and own <= reads[0].variables)
+
+
+def _loads_of(reader: Compute, name: str) -> list[Expr]:
+    return [node for node in loads(*reader.roots) if node.name == name]
+
+
+def _size(*roots: Expr) -> int:
+    return sum(1 for _ in postorder(*roots))
 
 
 def _has_quotient(body: Expr) -> bool:

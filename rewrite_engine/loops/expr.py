@@ -136,10 +136,10 @@ _nodes: weakref.WeakValueDictionary[bytes, Expr] = weakref.WeakValueDictionary()
 def intern(op: str, args: tuple[Expr, ...] = (), dtype: str = INDEX, value: object = None) -> Expr:
     """The one node of this structure. It simplifies nothing: callers hand it normal forms."""
     content = "\0".join((op, dtype, repr(value))).encode()
-    digest = hashlib.blake2b(b"".join((content, *(arg.digest for arg in args))), digest_size=16).digest()
+    digest = hashlib.blake2b(b"".join([content, *[arg.digest for arg in args]]), digest_size=16).digest()
     node = _nodes.get(digest)
     if node is None:
-        free = frozenset().union(*(arg.variables for arg in args)) if args else frozenset[Expr]()
+        free = frozenset[Expr]().union(*[arg.variables for arg in args])
         node = _nodes[digest] = Expr(op, args, dtype, value, digest, free)
     return node
 
@@ -263,12 +263,15 @@ def select(condition: Expr, then: Expr | Scalar, otherwise: Expr | Scalar) -> Ex
 
 
 def _same_type(values: Sequence[Expr | Scalar]) -> tuple[Expr, ...]:
-    dtypes = {value.dtype for value in values if isinstance(value, Expr)}
-    if len(dtypes) != 1:
-        shown = ", ".join(value.dtype if isinstance(value, Expr) else repr(value) for value in values)
-        raise TypeError(f"operands of one type expected, found {shown}; cast one of them")
-    (dtype,) = dtypes
-    return tuple(wrap(value, dtype) for value in values)
+    """The operands as expressions of their one type, which numbers take."""
+    dtype = next((value.dtype for value in values if isinstance(value, Expr)), None)
+    operands = []
+    for value in values:
+        if dtype is None or (isinstance(value, Expr) and value.dtype != dtype):
+            shown = ", ".join(value.dtype if isinstance(value, Expr) else repr(value) for value in values)
+            raise TypeError(f"operands of one type expected, found {shown}; cast one of them")
+        operands.append(value if isinstance(value, Expr) else const(value, dtype))
+    return tuple(operands)
 
 
 def _arithmetic(op: str, a: Expr | Scalar, b: Expr | Scalar) -> Expr:

@@ -148,16 +148,6 @@ def row_major(shape: Sequence[int]) -> list[int]:
     return strides[::-1]
 
 
-def linear_text(node: Expr, args: Sequence[str]) -> str:
-    """A linear form as text: (4*i0 + i1 - 2)."""
-    constant, coefficients = _linear_value(node)
-    parts = [(k, arg if abs(k) == 1 else f"{abs(k)}*{arg}") for k, arg in zip(coefficients, args, strict=True)]
-    if constant:
-        parts.append((constant, str(abs(constant))))
-    head = ("-" if parts[0][0] < 0 else "") + parts[0][1]
-    return f"({head}{''.join((' - ' if k < 0 else ' + ') + part for k, part in parts[1:])})"
-
-
 _BOUNDED = frozenset({"lin", "fdiv", "imul", "min", "max", "select"})
 
 

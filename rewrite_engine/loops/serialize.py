@@ -50,7 +50,7 @@ def from_json(data: Mapping[str, Any]) -> Program:
         constants = {name: _decode(text, tensors[name]) for name, text in data["constants"].items()}
         statements = tuple(_statement_from_json(statement, nodes) for statement in data["statements"])
         return Program(tuple(data["inputs"]), tuple(data["outputs"]), tensors, constants, statements)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise RewriteError(f"a kernel of schema {SCHEMA} is damaged: {error!r}; compile the model again") from error
 
 
