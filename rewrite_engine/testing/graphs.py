@@ -49,11 +49,33 @@ class GraphBuilder:
             self.top.bindings.update(dict.fromkeys(binding.names, binding))
         return self._results(pattern, self.top)
 
+    def result(self, expr: syntax.Expr) -> tuple[int, ...]:
+        """Builds what the right side of a verdict says, on the inputs that `graph` has made."""
+        return self._results(self._pattern(expr), self.top)
+
     def terms(self, outputs: Sequence[int]) -> Terms:
         """Everything built so far, as a graph with these outputs."""
         return Terms(tuple(self.values), tuple(self.nodes), tuple(self.inputs), tuple(outputs))
 
     # ------------------------------------------------------------ patterns
+
+    def _pattern(self, expr: syntax.Expr) -> syntax.Pattern:
+        """A right side as a pattern: operators and the names of inputs; all else is a constant that is computed."""
+        match expr:
+            case syntax.Name() if expr.name in self.top.values or expr.name in self.top.bindings:
+                return syntax.ValuePattern(expr.span, expr.name)
+            case syntax.NoneExpr():
+                return syntax.NonePattern(expr.span)
+            case syntax.TupleExpr():
+                return syntax.TuplePattern(expr.span, tuple(map(self._pattern, expr.items)))
+            case syntax.Index(base=syntax.Call() as call, index=syntax.Number(value=int() as index)) if _builds(call):
+                return syntax.OutputPattern(expr.span, self._pattern(call), index)
+            case syntax.Call(function=syntax.Name() as function) if _builds(expr):
+                args = tuple(arg if isinstance(arg, syntax.Rest) else self._pattern(arg) for arg in expr.args)
+                keywords = tuple(syntax.KeywordPattern(v.span, name, v, optional=False) for name, v in expr.keywords)
+                return syntax.CallPattern(expr.span, (function.name,), args, keywords)
+            case _:
+                return syntax.LiteralPattern(expr.span, expr)
 
     def _results(self, pattern: syntax.Pattern, names: _Names) -> tuple[int, ...]:
         if isinstance(pattern, syntax.TuplePattern) and len(pattern.items) > 1:
@@ -227,6 +249,10 @@ class GraphBuilder:
 
 def _is_operator(name: str) -> bool:
     return name[:1].isupper() or "::" in name
+
+
+def _builds(call: syntax.Call) -> bool:
+    return isinstance(call.function, syntax.Name) and _is_operator(call.function.name)
 
 
 def _attribute(value: object) -> object:

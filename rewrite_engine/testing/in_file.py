@@ -17,7 +17,6 @@ from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.graph.placed import KernelCall
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load, syntax
-from rewrite_engine.language.convert import as_pattern
 from rewrite_engine.language.core import CoreRule, RuleSet, TestCase
 from rewrite_engine.machine import HOST, build
 from rewrite_engine.placement.place import place
@@ -114,7 +113,11 @@ def _not_run(explored: Explored, target: str) -> list[str]:
 
 
 def _is(rules: RuleSet, test: syntax.TestDecl) -> str:
-    name = test.name or (test.pattern.names[0] if isinstance(test.pattern, syntax.CallPattern) else "")
+    match test.pattern:
+        case syntax.ValuePattern(name=name) | syntax.CallPattern(names=(name, *_)):
+            pass
+        case _:
+            raise RewriteError(f"{test.span}: expected the name of a pattern or composite after `is`")
     return "" if _matches(rules, test, name) else f"it is not {name}"
 
 
@@ -150,7 +153,7 @@ def _becomes(rules: RuleSet, test: syntax.TestDecl) -> str:
 def _goal(builder: GraphBuilder, test: syntax.TestDecl) -> tuple[Terms, tuple[int, ...]]:
     """The right-hand side, built on the same inputs."""
     assert test.result is not None
-    results = builder.graph(as_pattern(test.result))
+    results = builder.result(test.result)
     return builder.terms(results), results
 
 

@@ -1,0 +1,71 @@
+## Convolutions and matrix products with what rides along: bias as an input or as a constant that is added, padding,
+## residual sums.
+
+## A constant with one element per output channel of a convolution, or one for all: [K, 1, 1] or [1, K, 1, 1].
+let per_channel(c, y) = c.numel in {1, y.shape[1]} and c.rank <= y.rank and broadcasts(c.shape, [1, y.shape[1], 1, 1])
+
+## 2-D convolution with a bias or none, whichever way the bias is spelled.
+pattern conv2d(x, w, b?) = Conv(x: [_, _, _, _], const w, const b?)
+pattern conv2d_added_bias(x, w, c) = Add(conv, const c)
+  where conv = Conv(x: [_, _, _, _], const w)
+  if per_channel(c, conv)
+
+## A matrix product with constant weights, with a bias per column or none.
+pattern linear(x, w, b?) = Add?(MatMul(x, const w: [_, N]), const b?)
+  if b.shape == [N]
+
+## A bias that is added to a convolution without one becomes its third input.
+rule bias_into_conv reassociates: Add(conv, const c) => Conv(x, w, expand(reshape(c, [c.numel]), [K]), like conv)
+  where conv = Conv(x: [_, _, _, _], const w: [K, _, _, _])
+  if per_channel(c, conv)
+
+## Zeros around the image are the convolution's own padding. The result does not change: a zero adds nothing.
+rule pad_into_conv: Conv(Pad(x: [_, _, _, _], const p, 0 | none, none, mode="constant"), const w, const b?) as conv
+  => Conv(x, w, b, like conv,
+          pads=[p[2] + conv.pads[0], p[3] + conv.pads[1], p[6] + conv.pads[2], p[7] + conv.pads[3]])
+  if all(p >= 0) and p[0] == 0 and p[1] == 0 and p[4] == 0 and p[5] == 0 and conv.auto_pad == "NOTSET"
+
+## A sum of two is an addition, which more targets know.
+rule sum_of_two: Sum(a, b) => Add(a, b)
+
+test "no bias": Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]) is conv2d
+test "a bias": Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3], const b: float32[8]) is conv2d
+test "an added bias": Add(const b: float32[1, 8, 1, 1], Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]))
+  is conv2d_added_bias
+test "a matrix product": MatMul(x: float32[2, 16, 8], const w: float32[8, 4]) is linear
+test "a matrix product and its bias, the bias first":
+  Add(const b: float32[4], MatMul(x: float32[2, 16, 8], const w: float32[8, 4])) is linear
+
+test "weights that are computed": Conv(x: float32[1, 4, 8, 8], w: float32[8, 4, 3, 3]) is not conv2d
+test "one dimension": Conv(x: float32[1, 4, 8], const w: float32[8, 4, 3]) is not conv2d
+test "an addend per pixel": Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
+  is not conv2d_added_bias
+test "an addend per column": Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[6])
+  is not conv2d_added_bias
+test "a product of two activations": MatMul(x: float32[2, 16, 8], y: float32[8, 4]) is not linear
+test "an addend per row":
+  Add(MatMul(x: float32[16, 8], const w: float32[8, 4]), const b: float32[16, 1]) is not linear
+
+test "an added bias becomes an input":
+  Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[8, 1, 1] = 0.5)
+  => Conv(x, w, full([8], 0.5))
+test "one number for all channels":
+  Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[] = 0.5) => Conv(x, w, full([8], 0.5))
+test "an addend per pixel stays":
+  place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
+  => Add(Conv(x, w), b) on host
+test "a pad is the convolution's own":
+  Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 0, 1, 0, 0, 1, 2], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
+  => Conv(x, w, pads=[1, 2, 2, 3])
+test "a pad with ones stays":
+  place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 1, 0, 0, 1, 1], 1), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 1), w) on host
+test "channels that a pad adds stay":
+  place Conv(Pad(x: float32[1, 3, 8, 8], [0, 0, 0, 0, 0, 1, 0, 0], 0), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(x, [0, 0, 0, 0, 0, 1, 0, 0], 0), w) on host
+test "a reflected border stays":
+  place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 1, 0, 0, 1, 1], mode="reflect"), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], mode="reflect"), w) on host
+test "two addends": Sum(a: float32[1, 8], b: float32[1, 8]) => Add(a, b)
+test "three addends stay":
+  place Sum(a: float32[1, 8], b: float32[1, 8], c: float32[1, 8]) => Sum(a, b, c) on host
