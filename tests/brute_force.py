@@ -114,8 +114,7 @@ def _selections(problem: Problem, best: list[int], steps: list[int]) -> Iterator
         steps[0] -= 1
         if steps[0] < 0:
             raise TimeoutError
-        least = sum({problem.targets[problem.kernels[k].target].launch: 0 for k in chosen})
-        if cost + least * 0 >= best[0]:
+        if cost >= best[0]:
             return
         pending = [v for v in dict.fromkeys(pending) if v not in done and v not in problem.resident]
         if not pending:
@@ -137,14 +136,23 @@ def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: l
     """All partitions of the kernels into connected regions of one target, the fewest launches first."""
     kernels = [problem.kernels[k] for k in chosen]
     base = sum(kernel.cost for kernel in kernels)
-    solo_readers = [(a, b) for a, x in enumerate(kernels) for b, y in enumerate(kernels) if x.target == y.target
-                    and x.value in problem.solo and any(r.value == x.value for r in y.reads)]
+    solo_readers = [
+        (a, b)
+        for a, x in enumerate(kernels)
+        for b, y in enumerate(kernels)
+        if x.target == y.target and x.value in problem.solo and any(r.value == x.value for r in y.reads)
+    ]
     for y in kernels:  # a value of several results must be computed on the target that reads it
         for read in y.reads:
             if read.value in problem.solo and not any(k.value == read.value and k.target == y.target for k in kernels):
                 return
-    edges = {(a, b) for a, x in enumerate(kernels) for b, y in enumerate(kernels) if x.target == y.target
-             and any(r.value == x.value and r.device in (None, problem.targets[y.target].device) for r in y.reads)}
+    edges = {
+        (a, b)
+        for a, x in enumerate(kernels)
+        for b, y in enumerate(kernels)
+        if x.target == y.target
+        and any(r.value == x.value and r.device in (None, problem.targets[y.target].device) for r in y.reads)
+    }
     partitions = []
     for regions in _connected_partitions(len(kernels), edges, kernels):
         where = {k: n for n, region in enumerate(regions) for k in region}
@@ -227,13 +235,19 @@ def _cheapest_copies(
                     ways.append((price, where[number]))
         options.append(sorted(ways))
     best = None
-    inner = [(where[a], where[b]) for a, b in itertools.permutations(range(len(kernels)), 2)
-             if where[a] == where[b] and any(r.value == kernels[a].value for r in kernels[b].reads)]
-    del inner
+    inside = {
+        (a, b)
+        for a, b in itertools.product(range(len(kernels)), repeat=2)
+        if where[a] == where[b] and any(r.value == kernels[a].value for r in kernels[b].reads)
+    }
+    if not _has_order(len(kernels), inside):
+        return None
     for picked in itertools.product(*options):
         cost = sum(price for price, _ in picked)
         if cost < limit and (best is None or cost < best):
-            edges = {(source, reader) for (_, source), need in zip(picked, needs) for reader in needs[need] if source >= 0}
+            edges = {
+                (source, reader) for (_, source), need in zip(picked, needs) for reader in needs[need] if source >= 0
+            }
             if _has_order(len(regions), edges):
                 best = cost
     return best

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rewrite_engine.egraph.extract.model import Machine, Way, Ways
 
@@ -33,7 +33,7 @@ def components(edges: Mapping[int, Sequence[int]]) -> list[list[int]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    component = []
+                    component: list[int] = []
                     while not component or component[-1] != node:
                         component.append(stack.pop())
                     done.update(component)
@@ -47,40 +47,66 @@ def components(edges: Mapping[int, Sequence[int]]) -> list[list[int]]:
     return result
 
 
-def break_cycles(
-    ways: Ways, machine: Machine, given: frozenset[int], originals: frozenset[int]
-) -> tuple[dict[int, tuple[Way, ...]], dict[int, tuple[Way, ...]], bool]:
-    """(relaxed ways, real ways, whether they differ).
+@dataclass(frozen=True, slots=True, eq=False)
+class Unrolled:
+    """Ways without cycles: `relaxed` ones may cost less than they do, `real` ones are fewer (equal if not `cyclic`).
 
-    A way of v that reads w is *idle* where w cannot be had without v: it only runs besides another way of v, on another
-    target. Relaxed, it becomes a companion that no longer reads w. Real, it is left out. A cycle of ways that are not
-    idle is a true choice (A from B or B from A): there the original kernels (`originals`, indices) come first and
-    ways that close a cycle with what is kept lose the operands that do, or go. An operand that is no longer read may
-    have joined two regions: its launch is taken off.
+    `safe`: the optimum of the relaxed ways is a bound whatever launches cost, otherwise only when launches are free.
+    """
+
+    relaxed: dict[int, tuple[Way, ...]]
+    real: dict[int, tuple[Way, ...]]
+    cyclic: bool
+    safe: bool
+
+
+def break_cycles(
+    ways: Ways, machine: Machine, given: frozenset[int], solo: frozenset[int], originals: frozenset[int]
+) -> Unrolled:
+    """Removes logical cycles: operands of the relaxed ways, whole ways of the real ones.
+
+    A way of v that reads w is *idle* where w cannot be had without v: the first time that v is computed, another way
+    does it, so the idle one only runs besides a proper way of v on another target. Relaxed, it becomes a companion and
+    no longer reads w. Whatever is then not needed any more is a chain from v to w, if nothing else is read on the way and
+    no kernel of it joins several operands; taking such a chain out never splits a region (else: not `safe`).
+
+    A cycle that remains is a true choice (A from B or B from A). There, members are put in an order, originals
+    (kernel indices) first, and operands that come later go. That is not `safe`.
+
+    An operand that is no longer read may have joined two regions: its launch is taken off.
     """
     relaxed = {value: list(mine) for value, mine in ways.items()}
     real = {value: list(mine) for value, mine in ways.items()}
-    changed = False
+    cyclic, safe = False, True
     for component in _cyclic(relaxed):
         members = set(component)
         for value in component:
             lost = _lost_without(value, members, ways, given)
-            for place in range(len(relaxed[value]) - 1, -1, -1):
-                way = relaxed[value][place]
+            for place, way in enumerate(relaxed[value]):
                 if lost & set(way.operands):
-                    changed = True
+                    cyclic = True
+                    safe &= _is_chain(value, lost, ways, machine) and not solo & members
                     real[value].remove(way)
                     relaxed[value][place] = _without(way, lost, machine, companion=True)
     for component in _cyclic(relaxed):
-        changed = True
-        depth = _depths(component, {v: relaxed[v] for v in component}, given, originals)
+        cyclic, safe = True, False
+        depth = _depths(component, relaxed, given, originals)
         for value in component:
             later = {other for other in component if depth[other] >= depth[value]}
             for place, way in enumerate(relaxed[value]):
                 if later & set(way.operands):
                     relaxed[value][place] = _without(way, later, machine, companion=way.companion)
             real[value] = [way for way in real[value] if not later & set(way.operands)]
-    return _frozen(relaxed), _frozen(real), changed
+    return Unrolled(_frozen(relaxed), _frozen(real), cyclic, safe)
+
+
+def _is_chain(value: int, lost: set[int], ways: Ways, machine: Machine) -> bool:
+    """Whether all that leads from a value to those lost without it reads nothing else and joins nothing."""
+    return all(
+        set(way.operands) <= lost | {value} and (len(way.inside) <= 1 or not machine.launches[way.target])
+        for member in lost
+        for way in ways[member]
+    )
 
 
 def _frozen(ways: Mapping[int, Iterable[Way]]) -> dict[int, tuple[Way, ...]]:
@@ -130,7 +156,8 @@ def _depths(
     component: Sequence[int], ways: Mapping[int, Sequence[Way]], given: frozenset[int], originals: frozenset[int]
 ) -> dict[int, int]:
     """An order of a component in which every member keeps a way: originals as early as they can, then the rest."""
-    members, depth = set(component), {}
+    members = set(component)
+    depth: dict[int, int] = {}
     for only_originals in (True, False):
         progress = True
         while progress:

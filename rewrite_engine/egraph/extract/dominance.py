@@ -40,8 +40,8 @@ class Dominance:
         return result
 
     def at_least(self, rows: Array, slots: list[SlotCodes], mine: Array, other: Array) -> Array:
-        """[mine, other]: a quick lower bound of `at_most`, as if all offers made by both were matched, plus the costs."""
-        gap = rows[mine, COST][:, None] - rows[other, COST][None, :]
+        """[mine, other]: what `at_most` would say if all offers made by both were matched, plus the costs."""
+        gap: Array = rows[mine, COST][:, None] - rows[other, COST][None, :]
         for slot in slots:
             gap += slot.price[slot.which[mine][:, None], slot.which[other][None, :]]
             np.clip(gap, -INFINITE, INFINITE, out=gap)
@@ -53,7 +53,7 @@ class Dominance:
 
         Regions of the two states correspond if their first common offer is the same. What runs after a value of `mine`
         must run after it in `other` too, as far as corresponding regions go, or the copy could close a cycle; where it
-        does not, the region is no longer taken as corresponding: `mine` then never joins it again and reads from memory.
+        does not, the region is no longer taken as corresponding: `mine` never joins it again and reads from memory.
         """
         layout, pairs = self.layout, len(mine)
         extra = np.zeros(pairs, np.int64)
@@ -92,7 +92,7 @@ class Dominance:
         both = (my_region > 0) & (its_region > 0)
         my_first = ((my_region[:, :, None] == my_region[:, None, :]) & both[:, None, :]).argmax(2)
         its_first = ((its_region[:, :, None] == its_region[:, None, :]) & both[:, None, :]).argmax(2)
-        matched = both & (my_first == its_first)
+        matched: NDArray[np.bool_] = both & (my_first == its_first)
         my_open = mine[at, layout.open + my_region]
         its_open = other[at, layout.open + its_region]
         reads = np.where(my_region > 0, my_open | layout.bits[my_region], 0)

@@ -74,7 +74,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """What consumers that are still to come may ask of a value on the frontier: bit sets of items and tracked targets."""
+    """What consumers still to come may ask of a value on the frontier: bit sets of items and tracked targets."""
 
     value: int
     slot: int

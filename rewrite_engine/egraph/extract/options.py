@@ -17,7 +17,7 @@ _GIVEN = -1
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One kernel of an option: way `place` of `target`, which joins the offered region or not, and the items it provides."""
+    """One kernel of an option: way `place` of `target`; whether it joins the offered region; the items it provides."""
 
     target: int
     place: int
@@ -39,7 +39,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionTable:
-    """The options of several codes as arrays over [option, kernel, child]; options of code c: `start[c]`, `count[c]`."""
+    """The options of several codes as arrays over [option, kernel, child]; code c has `count[c]` from `start[c]`."""
 
     options: Sequence[Option]
     start: Array
@@ -71,7 +71,7 @@ def options_of(tables: Tables, value: Value, items: int, must: int, offers: int)
     if value.solo:
         bound = set(offering)
     homes = {t for place, t in enumerate(machine.untracked) if value.solo and items >> place & 1}
-    found = []
+    found: list[Option] = []
     for chosen in subsets(targets):
         if not (bound | homes) <= set(chosen) or not (chosen or value.given):
             continue
@@ -148,15 +148,16 @@ def _with_kernels(
         if not first:
             needs_all |= 1 << item
     loose = [t for t in chosen if t not in joined]
-    if any(not provides[t] for t in loose):
+    idle = [t for t in loose if not provides[t]]
+    if len(idle) > 1 or (idle and value.given):
         return
     saved = {t: _saved(tables, value, chosen, t, provider) for t in loose}
     launches = sum(machine.launches[t] for t in loose)
     for places in product(*(range(len(value.ways[t])) for t in chosen)):
         ways: list[Way] = [value.ways[t][place] for t, place in zip(chosen, places, strict=True)]
         proper = [way.target for way in ways if not way.companion]
-        if not proper and not value.given:
-            continue
+        if (not proper and not value.given) or (idle and proper != idle):
+            continue  # a target that provides nothing is only there for its companions
         needs_any = []
         for way in ways:
             t = way.target

@@ -1,4 +1,4 @@
-"""From a problem to ways: kernels that can never run or never pay are dropped, operands are sorted by where they come from.
+"""From a problem to ways: drops kernels that can never run or never pay, sorts operands by where they come from.
 
 Raises RewriteError when an output cannot be had, naming the value and the reason.
 """
@@ -16,7 +16,7 @@ Need = tuple[Memory | None, tuple[int, int] | None]  # one operand: in this memo
 
 
 def operand_needs(problem: Problem, kernel: Kernel) -> list[Need]:
-    """Where the operands of a kernel may come from; constants are left out, a kernel that reads itself needs the void."""
+    """Where the operands of a kernel may come from; constants are left out; nothing can serve a kernel that reads itself."""
     device = problem.targets[kernel.target].device
     needs: list[Need] = []
     for read in dict.fromkeys(kernel.reads):
@@ -131,8 +131,8 @@ def _why_not(problem: Problem, value: int, device: int, had: set[tuple[str, int,
         if computed or inputs:
             places = [problem.targets[t].name for t in computed] + [problem.devices[d] for d in inputs]
             return (
-                f"{name} is available on {', '.join(dict.fromkeys(places))}, but no link leads from there into the memory "
-                f"of {problem.devices[device]}{via}; add a link or a target there that can compute it"
+                f"{name} is available on {', '.join(dict.fromkeys(places))}, but no link leads from there into the "
+                f"memory of {problem.devices[device]}{via}; add a link or a target there that can compute it"
             )
         if not kernels:
             return f"no target can compute {name}{via}; add a capability or a target that supports it"
@@ -164,13 +164,13 @@ def ways_of(problem: Problem, machine: Machine, possible: Iterable[int]) -> dict
         inside: dict[int, None] = {}
         memory: dict[tuple[int, int], None] = {}
         for place, own in operand_needs(problem, kernel):
-            if own in computed and kernel.target not in plain:
-                inside[own[0]] = None  # type: ignore[index]
-            elif own in computed and place is None:
-                memory[own[0], plain[kernel.target]] = None  # type: ignore[index]
-            else:
-                assert place is not None
+            if own is not None and own in computed and kernel.target not in plain:
+                inside[own[0]] = None
+            elif place is not None:
                 memory[place] = None
+            else:
+                assert own is not None
+                memory[own[0], plain[kernel.target]] = None
         way = Way(number, kernel.target, kernel.cost, tuple(inside), tuple(memory))
         found[kernel.value, kernel.target].append(way)
     result: dict[int, list[Way]] = defaultdict(list)

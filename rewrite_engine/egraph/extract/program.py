@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,11 @@ from rewrite_engine.egraph.extract.state import (
     CHILDREN_PER_WORD,
     COST,
     FROM_MEMORY,
+    LAST_BIT,
     MERGES,
     MODES,
     OPTION,
     PARENT,
-    TAKES,
     TAKES_OVER,
     Layout,
     canonical,
@@ -32,11 +33,10 @@ from rewrite_engine.egraph.problem import Choice
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """A finished run. `cost` is a bound for the model unless a beam was on; `exact`: no state was merged or cut."""
+    """A finished run. `cost` is a bound for the model unless a beam was on; `exact`: nothing was merged, cut or overlooked."""
 
     cost: int
     choices: tuple[Choice, ...]
-    ways: tuple[Way, ...]  # of the choices
     exact: bool
     states: int  # most kept after a step
     repeated: int  # steps that were looked up
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Record:
-    options: tuple[Option, ...] | list[Option]
+    options: Sequence[Option]
     heads: Array  # [state, head columns]
     exact: bool
 
@@ -67,7 +67,7 @@ class Program:
         states = initial(self.layout, self.model)
         memory: dict[tuple[int, int, bytes], tuple[Array, _Record]] = {}
         records: list[_Record] = []
-        base = most = repeated = 0
+        base = most = repeated = widest = 0
         for turn in self.model.turns:
             if deadline is not None and time.monotonic() > deadline:
                 return None
@@ -82,12 +82,13 @@ class Program:
             states = known[0].copy()
             records.append(known[1])
             most = max(most, len(states))
+            widest = max(widest, states.shape[1] - 1)
             if not len(states):
                 raise AssertionError(f"no way to compute value {turn.value} is left")
         best = int(np.argmin(states[:, COST]))
-        choices, ways = self._trace(records, best)
-        exact = all(record.exact for record in records)
-        return Outcome(base + int(states[best, COST]), choices, ways, exact, most, repeated)
+        choices = self._trace(records, best)
+        exact = all(record.exact for record in records) and self.layout.open + LAST_BIT >= widest
+        return Outcome(base + int(states[best, COST]), choices, exact, most, repeated)
 
     def _step(self, reducer: Reducer, turn: Turn, states: Array) -> tuple[Array, _Record]:
         rows, table = self.stepper.expand(turn, states)
@@ -97,7 +98,7 @@ class Program:
         rows[:, PARENT : self.layout.demand] = 0
         return rows, _Record(table.options, heads, exact)
 
-    def _trace(self, records: list[_Record], state: int) -> tuple[tuple[Choice, ...], tuple[Way, ...]]:
+    def _trace(self, records: list[_Record], state: int) -> tuple[Choice, ...]:
         """Follows parents from the last state to the first, then replays the decisions to see which regions they make."""
         decisions = []
         for record, turn in zip(reversed(records), reversed(self.model.turns), strict=True):
@@ -107,15 +108,20 @@ class Program:
         regions = _Regions()
         for turn, option, head in reversed(decisions):
             self._replay(regions, turn, option, head)
-        return regions.choices(), tuple(regions.ways)
+        return regions.choices()
 
     def _replay(self, regions: _Regions, turn: Turn, option: Option, head: Array) -> None:
         value = self.model.values[turn.value]
         tracked = self.model.machine.position
         for number, use in enumerate(option.uses):
             way = value.ways[use.target][use.place]
-            kernel = regions.add(way, (turn.value, use.target) if use.joined else None)
-            if use.target not in tracked:
+            own = (turn.value, use.target)
+            joins = use.joined or (value.solo and use.target not in tracked)
+            kernel = regions.add(way, own if joins else None)
+            if use.target not in tracked:  # no launch: alone, but for values that must stay inside
+                for child, _ in way.memory:
+                    if self.model.values[child].solo:
+                        regions.read(kernel, (child, use.target), MERGES)
                 continue
             for child in way.inside:
                 place = value.children.index(child)
@@ -138,9 +144,9 @@ class _Regions:
         return kernel
 
     def read(self, kernel: int, operand: tuple[int, int], mode: int) -> None:
-        if mode == MERGES:
+        if mode == MERGES and operand in self._offer:
             self._parent[self._find(self._offer[operand])] = self._find(kernel)
-        elif mode == TAKES_OVER or (mode == TAKES and operand not in self._offer):
+        elif mode == TAKES_OVER or (mode != FROM_MEMORY and operand not in self._offer):
             self._offer[operand] = kernel
         elif mode != FROM_MEMORY and self._find(self._offer[operand]) != self._find(kernel):
             self._offer[operand] = kernel  # only after merged states: an offer that had been given up

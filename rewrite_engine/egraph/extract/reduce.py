@@ -1,7 +1,7 @@
 """Fewer states after a step, with the same optimum: equal states become one, dominated ones go.
 
-Where that is not enough, surplus states are merged into ones that cost no more than any of them (a lower bound remains),
-or a beam keeps the most promising (an upper bound remains).
+Where that is not enough, surplus states are merged into ones that cost no more than any of them (a lower bound
+remains), or a beam keeps the most promising (an upper bound remains).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rewrite_engine.egraph.extract.dominance import Dominance
 from rewrite_engine.egraph.extract.model import INFINITE, Coming, Model
@@ -72,7 +73,8 @@ class Reducer:
         state = rows[:, self.layout.demand :]
         if (state[1:][same] != state[:-1][same]).any():
             raise AssertionError("two different states have one hash")
-        return rows[np.concatenate([[True], ~same])]
+        first: NDArray[np.bool_] = np.concatenate([[True], ~same])
+        return rows[first]
 
     def _undominated(self, rows: Array, code: Array, live: tuple[Coming, ...]) -> Array:
         """Compares the most promising states with all others, in growing portions."""
@@ -80,7 +82,7 @@ class Reducer:
             return rows
         alive = np.ones(len(rows), bool)
         start = done = 0
-        portion = max(4, 4096 // len(rows))
+        portion = max(2, 1024 // len(rows))
         slots = self._dominance.prepare(code, live)
         while start < len(rows) and done < self.limits.compared:
             best = start + np.flatnonzero(alive[start:])[: min(portion, self.limits.compared - done)]
@@ -122,8 +124,8 @@ class Reducer:
         """Beyond half of `most`, states become few: only common demands stay, offers are given up.
 
         Every completion of a member completes the merged state at no more: a demand that went needs no copies, and a
-        kernel or a merge that used an offer that went costs one launch more, which is taken off before. Values of several
-        results cannot leave their regions: there, only equal demands and offers are merged.
+        kernel or a merge that used an offer that went costs one launch more, which is taken off before. Values of
+        several results cannot leave their regions: there, only equal demands and offers are merged.
         """
         layout, keep = self.layout, most // 2
         rest = rows[keep:]
@@ -158,8 +160,8 @@ class Reducer:
 def _groups(part: Array) -> Array:
     """Numbers rows so that equal rows have equal numbers."""
     key = part @ _HASH[: part.shape[1]]
-    _, first, groups = np.unique(key, return_index=True, return_inverse=True)
-    groups = groups.reshape(-1)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    groups: Array = which.reshape(-1)
     if (part[first][groups] != part).any():
         raise AssertionError("two different states have one hash")
     return groups

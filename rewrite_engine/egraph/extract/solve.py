@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
-from rewrite_engine.egraph.extract.cycles import break_cycles
+from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.model import Machine, Ways
 from rewrite_engine.egraph.extract.order import build_model
 from rewrite_engine.egraph.extract.prepare import machine_of, possible_kernels, reachable, ways_of
@@ -22,6 +23,7 @@ from rewrite_engine.egraph.regions import merge_regions
 
 LADDER = (Limits(100, 2000), Limits(1000, 8000), Limits(8000, 30000), Limits())
 _BEAM = 200
+Roots = tuple[tuple[int, int], ...]
 _NARROW = 20
 
 
@@ -65,8 +67,8 @@ def solve(
     """The cheapest solution, or the best within `time_limit` seconds.
 
     `status` is "optimal" when cost and bound are equal, "limit" when time ran out before that, else "feasible": the gap
-    asked for was reached, or the problem was out of reach of an exact answer. `beam` keeps that many states per step for
-    the answer, and merges states for the bound, in place of the exact search. `cutoff` is a solution known already: it
+    asked for was reached, or the problem was out of reach of an exact answer. `beam` keeps that many states per step
+    for the answer, and merges states for the bound, in place of the exact search. `cutoff` is a solution known already: it
     is returned when nothing cheaper is found. Kernels of constants are never chosen. Raises RewriteError when an output
     cannot be had.
     """
@@ -77,20 +79,24 @@ def solve(
     ways = reachable(ways_of(problem, machine, possible_kernels(problem)), outputs)
     given = frozenset(value for value, _ in problem.given)
     originals = frozenset(n for n, kernel in enumerate(problem.kernels) if kernel.payload in problem.originals)
-    relaxed, real, cyclic = break_cycles(ways, machine, given, originals)
+    solo = problem.solo
+    unrolled = break_cycles(ways, machine, given, solo, originals)
     search = _Search(problem, Fraction(gap), cutoff)
-    timely = _bound(search, _program(problem, machine, relaxed, roots), deadline, beam, not cyclic)
-    if cyclic and not search.done:
-        timely = _without_cycles(search, machine, real, roots, deadline, beam) and timely
+    if not unrolled.cyclic:
+        timely = _climb(search, _program(problem, machine, ways, roots), deadline, beam, True)
+    else:
+        timely = _bound_cycles(search, machine, ways, unrolled, roots, originals, deadline, beam)
+        if not search.done:
+            timely = _answer_cycles(search, machine, unrolled, roots, deadline, beam) and timely
     return _solution(search, timely)
 
 
-def _program(problem: Problem, machine: Machine, ways: Ways, roots: tuple[tuple[int, int], ...]) -> Program:
+def _program(problem: Problem, machine: Machine, ways: Ways, roots: Roots) -> Program:
     outputs = [value for value, _ in roots]
     return Program(build_model(problem, machine, reachable(ways, outputs), roots))
 
 
-def _bound(search: _Search, program: Program, deadline: float | None, beam: int | None, real: bool) -> bool:
+def _climb(search: _Search, program: Program, deadline: float | None, beam: int | None, real: bool) -> bool:
     """Runs the ladder of relaxations: each is a bound, and an optimum where its trace passes the audit at that cost.
 
     Whatever the trace is, its kernels make an answer with regions of their own. `real`: the program's ways are those of
@@ -103,7 +109,7 @@ def _bound(search: _Search, program: Program, deadline: float | None, beam: int 
                 _answer(search, program, None, _NARROW)
             return False
         search.bound = max(search.bound, outcome.cost)
-        _take(search, outcome)
+        _take(search, outcome, real)
         if search.done or (outcome.exact and not number):
             break
         if not number and real and not _answer(search, program, deadline, beam or _BEAM):
@@ -113,14 +119,14 @@ def _bound(search: _Search, program: Program, deadline: float | None, beam: int 
     return True
 
 
-def _take(search: _Search, outcome: Outcome) -> None:
+def _take(search: _Search, outcome: Outcome, real: bool) -> None:
+    """Offers what a run chose; the audit and an exact run of the problem's own ways must agree."""
     found = search.offer(outcome.choices)
+    if real and outcome.exact and (found.problems or found.cost != outcome.cost):
+        said = "; ".join(found.problems) or f"{found.cost}"
+        raise AssertionError(f"the extraction says {outcome.cost}, the audit of its answer says {said}")
     if found.problems:
         search.repair(outcome.choices)
-    elif outcome.exact and found.cost != outcome.cost and not any(way.companion for way in outcome.ways):
-        exact = {way.kernel: way.cost for way in outcome.ways}
-        if all(search.problem.kernels[kernel].cost == cost for kernel, cost in exact.items()):
-            raise AssertionError(f"the extraction says {outcome.cost}, the audit of its answer says {found.cost}")
 
 
 def _answer(search: _Search, program: Program, deadline: float | None, beam: int) -> bool:
@@ -132,20 +138,35 @@ def _answer(search: _Search, program: Program, deadline: float | None, beam: int
     return True
 
 
-def _without_cycles(
+def _bound_cycles(
     search: _Search,
     machine: Machine,
-    real: Ways,
-    roots: tuple[tuple[int, int], ...],
+    ways: Ways,
+    unrolled: Unrolled,
+    roots: Roots,
+    originals: frozenset[int],
     deadline: float | None,
     beam: int | None,
 ) -> bool:
+    """The bound of a problem with logical cycles, from relaxed ways; without launches where these are not safe."""
+    problem, relaxed = search.problem, unrolled.relaxed
+    if not unrolled.safe:
+        problem = replace(problem, targets=tuple(replace(target, launch=0) for target in problem.targets))
+        machine = machine_of(problem)
+        ways = reachable(ways_of(problem, machine, possible_kernels(problem)), [value for value, _ in roots])
+        given = frozenset(value for value, _ in problem.given)
+        relaxed = break_cycles(ways, machine, given, problem.solo, originals).relaxed
+    return _climb(search, _program(problem, machine, relaxed, roots), deadline, beam, False)
+
+
+def _answer_cycles(
+    search: _Search, machine: Machine, unrolled: Unrolled, roots: Roots, deadline: float | None, beam: int | None
+) -> bool:
     """An answer from ways without logical cycles; what it proves holds for those ways only."""
-    problem = search.problem
-    kernels = possible_kernels(problem, (way.kernel for mine in real.values() for way in mine))
+    problem, proven = search.problem, search.bound
+    kernels = possible_kernels(problem, (way.kernel for mine in unrolled.real.values() for way in mine))
     ways = reachable(ways_of(problem, machine, kernels), [value for value, _ in roots])
-    proven = search.bound
-    timely = _bound(search, _program(problem, machine, ways, roots), deadline, beam, True)
+    timely = _climb(search, _program(problem, machine, ways, roots), deadline, beam, True)
     search.bound = proven
     return timely
 

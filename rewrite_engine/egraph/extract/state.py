@@ -2,14 +2,14 @@
 
     cost | parent | option | modes     how the state was made (zero once it is filed away)
     demand   [slot]                    items demanded, and above them the offers that must be joined
-    offer    [slot, tracked target]    the open region (1, 2, ...) that would take the value in if that target computes it
+    offer    [slot, tracked target]    the open region (1, 2, ...) that takes the value in if that target computes it
     after    [slot, item]              open regions that run after the readers of this item
     scratch  [kernel]                  the same for the kernels of the value being computed
     open     [region]                  open regions that run after this region (column 0 is not used)
 
-A region is open while it makes an offer. `after` and `open` are bit sets and transitively closed. Regions are numbered by
-first appearance, so equal situations are equal rows. Regions beyond the 60th have no bit: cycles through them go unseen, which
-makes the program a relaxation there (and its answer is then believed only if the audit passes).
+A region is open while it makes an offer. `after` and `open` are bit sets and transitively closed. Regions are numbered
+by first appearance, so equal situations are equal rows. Regions beyond the 60th have no bit: cycles through them go
+unseen, which makes the program a relaxation there (and its answer is then believed only if the audit passes).
 """
 
 from __future__ import annotations

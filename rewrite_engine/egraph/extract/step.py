@@ -118,7 +118,7 @@ def _multiply(states: Array, table: OptionTable, which: Array) -> tuple[Array, A
 def _await_readers(layout: Layout, rows: Array, table: OptionTable, chosen: Array, slot: int) -> Array:
     """Fills `scratch`: what runs after each kernel of the option, through the memories that it provides.
 
-    Offers that are not joined are reads from memory. Options that pay only in the face of regions go where there are none.
+    Offers that are not joined are reads from memory. Options that pay only in the face of regions go where none are.
     """
     number = np.arange(len(rows))
     after = rows[:, layout.after + slot * layout.items : layout.after + (slot + 1) * layout.items].copy()
@@ -151,7 +151,7 @@ class _Run:
         self.kernel, self.place, self.new_region = kernel, place, new_region
 
     def compute(self, model: Model, rows: Array) -> Array:
-        layout, table, kernel = self.layout, self.table, self.kernel
+        table, kernel = self.table, self.kernel
         if self.place < 0:
             region: Array | None = None
         else:

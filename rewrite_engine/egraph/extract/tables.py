@@ -49,7 +49,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combinations:
-    """All sets of targets that may compute a value, times the offers that they join (rows), and what copies cost then."""
+    """All sets of targets that may compute a value, times the offers that they join: one row each."""
 
     joined: Array  # [rows]: tracked targets that join
     copies: Array  # [rows, item sets]: the cheapest copies into these memories
@@ -101,7 +101,8 @@ class Tables:
         member = (np.arange(1 << items)[:, None] >> np.arange(items) & 1).astype(bool)
 
         def over_sets(per_item: Array) -> Array:
-            return np.minimum(np.where(member, per_item, 0).sum(1), INFINITE)
+            sums: Array = np.where(member, per_item, 0).sum(1)
+            return np.minimum(sums, INFINITE)
 
         joined, copies, charges = [], [], []
         position = machine.position
@@ -152,12 +153,12 @@ class Tables:
         `mine` and `other` are the codes of the two, `matched` the offers that both make for corresponding regions.
         Whatever targets compute the value for the other state and whichever offers they join:
 
-        - a memory that only this state needs is charged. Its provider must be one whose readers, in the other state, run
-          after all that run after this state's readers (the caller checks that this holds for every provider of a memory
-          that the other state demands), so the dearest of the providers counts, and the cheapest of such memories;
+        - a memory that only this state needs is charged. It is copied from where the other state has some memory that
+          it demands from (which is safe: the caller checks that all that must run after this state's readers runs after
+          the readers of each of those). That provider is not known, so the dearest counts, of the best such memory;
         - a memory that only the other state needs is credited, unless a consumer to come may still need it;
-        - an offer that is not matched can cost this state a launch: where the value joins the other's region, or where a
-          consumer to come merges with it.
+        - an offer that is not matched can cost this state a launch: where the value joins the other's region, or where
+          a consumer to come merges with it.
         """
         key = (signature, coming.items, coming.offers)
         if key not in self._dearer:
