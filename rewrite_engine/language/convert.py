@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from rewrite_engine.language import syntax
+from collections.abc import Mapping
+
+from rewrite_engine.language import names, syntax
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.template import is_operator
 
 _HINT = "write two rules instead"
 
 
-def as_pattern(expr: syntax.Expr) -> syntax.Pattern:
-    """The pattern that matches what the template builds."""
+def captures(pattern: syntax.Pattern) -> Mapping[str, syntax.ValuePattern]:
+    """The captures of a pattern as first written, with `const` and types: they mean the same in the other direction."""
+    found: dict[str, syntax.ValuePattern] = {}
+    for node in names.walk(pattern):
+        if isinstance(node, syntax.ValuePattern):
+            first = found.get(node.name, node)
+            kept = first if first.constant or first.type is not None else node
+            found[node.name] = kept
+    return found
+
+
+def as_pattern(expr: syntax.Expr, known: Mapping[str, syntax.ValuePattern]) -> syntax.Pattern:
+    """The pattern that matches what the template builds; `known` are the captures of the other side."""
     match expr:
         case syntax.Name():
-            return syntax.ValuePattern(expr.span, expr.name)
+            return known.get(expr.name, syntax.ValuePattern(expr.span, expr.name))
         case syntax.NoneExpr():
             return syntax.NonePattern(expr.span)
         case syntax.TupleExpr():
-            return syntax.TuplePattern(expr.span, tuple(as_pattern(item) for item in expr.items))
+            return syntax.TuplePattern(expr.span, tuple(as_pattern(item, known) for item in expr.items))
         case syntax.Number() | syntax.ListExpr():
             return syntax.LiteralPattern(expr.span, expr)
         case syntax.Unary(op="-", operand=syntax.Number()):
             return syntax.LiteralPattern(expr.span, expr)
         case syntax.Index(base=syntax.Call() as call, index=syntax.Number(value=int() as index)) if is_operator(call):
-            return syntax.OutputPattern(expr.span, as_pattern(call), index)
+            return syntax.OutputPattern(expr.span, as_pattern(call, known), index)
         case syntax.Call() if is_operator(expr) and not expr.like:
             assert isinstance(expr.function, syntax.Name)
-            args = tuple(arg if isinstance(arg, syntax.Rest) else as_pattern(arg) for arg in expr.args)
+            args = tuple(arg if isinstance(arg, syntax.Rest) else as_pattern(arg, known) for arg in expr.args)
             keywords = tuple(syntax.KeywordPattern(v.span, name, v, optional=False) for name, v in expr.keywords)
             return syntax.CallPattern(expr.span, (expr.function.name,), args, keywords)
         case _:

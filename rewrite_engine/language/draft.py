@@ -51,6 +51,7 @@ class Source:
     energy: syntax.Expr | None = None
     parameters: tuple[syntax.Parameter, ...] = ()
     doc: str = ""
+    siblings: tuple[syntax.Name | syntax.Pattern, ...] = ()  # all forms of a `supports`: a guard may name any's captures
     supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] | None = None
 
 
@@ -69,7 +70,7 @@ def expand_all(scope: Scope, cache: NamesCache, source: Source) -> list[Variant]
     """The variants of a declaration, in the order of its alternatives. Raises `LoweringError`."""
     lets = scope.lets_in(source.span.file)
     options = source.target.options if source.target is not None else {}
-    patterns = () if isinstance(source.pattern, syntax.Name) else (source.pattern,)
+    patterns = [p for p in (source.pattern, *source.siblings) if not isinstance(p, syntax.Name)]
     declared = names.names_of(source.parameters, patterns, source.tail, lets, options)
     choices = Choices()
     found: dict[object, Variant] = {}

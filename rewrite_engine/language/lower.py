@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import syntax
-from rewrite_engine.language.convert import as_expression, as_pattern
+from rewrite_engine.language.convert import as_expression, as_pattern, captures
 from rewrite_engine.language.core import ABSENT, CoreRule, PatternNode, Slot, Template, Variant
 from rewrite_engine.language.draft import Source, expand_all
 from rewrite_engine.language.names import LoweringError, NamesCache
@@ -99,14 +99,17 @@ def _directions(decl: syntax.RuleDecl) -> list[Source]:
     )  # fmt: skip
     if not decl.both:
         return [forth]
-    left, right = as_expression(decl.left), as_pattern(decl.right)
+    if decl.tail.where:
+        span = decl.tail.where[0].span
+        raise LoweringError(span, "`where` has no meaning in the other direction of `<=>`", "write two rules instead")
+    left, right = as_expression(decl.left), as_pattern(decl.right, captures(decl.left))
     return [forth, dataclasses.replace(forth, name=f"{decl.name}<=", pattern=right, template=left)]
 
 
 def _supports(target: TargetScope, item: syntax.Supports, number: int) -> list[Source]:
     base = Source(
         name=f"{target.name}.supports.{number}", kind="supports", span=item.span, pattern=syntax.AnyPattern(item.span),
-        tail=item.tail, target=target, cost=item.cost, energy=item.energy,
+        tail=item.tail, target=target, cost=item.cost, energy=item.energy, siblings=item.forms,
     )  # fmt: skip
     return [dataclasses.replace(base, pattern=form) for form in item.forms]
 
