@@ -87,7 +87,7 @@ def at_opset_23(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[list[Array], list[Array]]:
-    """The outputs of a model, each node lowered by its operator's compute, executed in NumPy: as built, and composed."""
+    """The outputs of a model, each node lowered by its compute, executed in NumPy: as built, and composed."""
     builder = Builder()
     values: dict[str, Tensor | None] = {"": None}
     for initializer in model.graph.initializer:

@@ -139,7 +139,7 @@ def random(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-few = settings(max_examples=80, deadline=None, derandomize=True)
+few = settings(max_examples=40, deadline=None, derandomize=True)
 size = st.integers(1, 7)
 seeds = st.integers(0, 1000)
 
@@ -264,6 +264,23 @@ def test_movement(seed: int, shape: list[int], data: st.DataObject) -> None:
 
 
 @few
+@given(seeds, st.integers(1, 5), st.integers(1, 6))
+def test_local_response(seed: int, width: int, channels: int) -> None:
+    check("LRN", random(seed, 1, channels, 2, 2), size=width, alpha=0.5, beta=0.6, bias=1.5)
+
+
+@few
+@given(seeds, st.integers(1, 3), st.integers(1, 3), st.integers(0, 1), st.data())
+def test_gather_nd(seed: int, depth: int, count: int, batch: int, data: st.DataObject) -> None:
+    x = random(seed, 2, 3, 4, 2)
+    depth = min(depth, 4 - batch)
+    position = st.tuples(*(st.integers(-n, n - 1) for n in x.shape[batch : batch + depth]))
+    chosen = data.draw(st.lists(position, min_size=2 * count, max_size=2 * count))
+    indices = np.array(chosen, np.int64).reshape(2, count, depth)
+    check("GatherND", x, indices, oracle=runtime, batch_dims=batch)
+
+
+@few
 @given(
     seeds,
     st.sampled_from([("RNN", 1, 1), ("GRU", 3, 1), ("LSTM", 4, 2)]),
@@ -288,6 +305,8 @@ def test_recurrent(
     options: dict[str, object] = {"linear_before_reset": data.draw(st.integers(0, 1))} if op == "GRU" else {}
     if op != "LSTM" and data.draw(st.booleans()):  # ONNX Runtime does not clip the cell before its activation
         options |= {"clip": 0.4}
+    if op == "LSTM":
+        options |= {"input_forget": data.draw(st.integers(0, 1))}
     if op == "RNN" and full:
         options |= {"activations": ["LeakyRelu"] * directions, "activation_alpha": [0.1, 0.2][:directions]}
     check(op, *feeds, oracle=runtime, outputs=1 + states, direction=direction, hidden_size=hidden, **options)

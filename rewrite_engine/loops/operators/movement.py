@@ -88,9 +88,7 @@ def _slice(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]
     steps = [1] * len(starts) if steps_operand is None else host_integers(b, steps_operand)
     kept = [range(n) for n in x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = x.shape[axis]
-        stop = None if step < 0 and end < -size else end  # an end before the first element, going backwards
-        kept[axis] = range(*slice(start, stop, step).indices(size))
+        kept[axis] = range(*slice(start, end, step).indices(x.shape[axis]))
     return [b.move(x, [len(r) for r in kept], lambda *i: [v * r.step + r.start for v, r in zip(i, kept, strict=True)])]
 
 

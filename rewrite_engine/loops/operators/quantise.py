@@ -67,7 +67,7 @@ def _dequantize_linear(b: Builder, inputs: Operands, attributes: Attributes) -> 
 
     def element(*i: Expr) -> Expr:
         value = cast(x[i], working)
-        if zero_point is not None and x.dtype != "int32":  # int32 has a zero point of 0
+        if zero_point is not None:
             value = value - cast(_parameter(zero_point, attributes, i), working)
         return cast(cast(value, "float32") * cast(_parameter(scale, attributes, i), "float32"), dtype)
 
