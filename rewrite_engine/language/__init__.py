@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rewrite_engine.language.library import check_files as check_files
     from rewrite_engine.language.library import load as load
     from rewrite_engine.language.library import load_text as load_text
-    from rewrite_engine.language.parse import parse as parse
+    from rewrite_engine.language.parsing import parse as parse
 
 _HOMES = {
     "PatError": "rewrite_engine.diagnostics",
@@ -19,7 +19,7 @@ _HOMES = {
     "check_files": "rewrite_engine.language.library",
     "load": "rewrite_engine.language.library",
     "load_text": "rewrite_engine.language.library",
-    "parse": "rewrite_engine.language.parse",
+    "parse": "rewrite_engine.language.parsing",
 }
 __all__ = ["PatError", "RuleSet", "check_files", "load", "load_text", "parse"]
 

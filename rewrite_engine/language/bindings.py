@@ -42,6 +42,7 @@ class Bindings:
 
     names: dict[str, Bound] = field(default_factory=dict)
     partial: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)  # with a problem of their own already
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,7 @@ def _bind_alternatives(work: _Work, root: syntax.Alternatives, optional: bool) -
                 continue  # bound outside as well: here it only says that two values are the same
             work.bindings.partial.add(name)
             if name not in own and occurrences.count(name) < 2:
+                work.bindings.reported.add(name)
                 missing = next(other for other, bound in zip(root.items, sets, strict=True) if name not in bound)
                 work.problems.append(
                     Problem(

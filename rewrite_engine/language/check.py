@@ -12,7 +12,7 @@ from rewrite_engine.diagnostics import Problem, did_you_mean
 from rewrite_engine.language import functions, locate, syntax
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, check_let, read
-from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, unsupported
+from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, head, unsupported
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
@@ -109,7 +109,7 @@ def _reads(scope: Scope, item: syntax.Let | syntax.PatternDecl) -> list[syntax.L
 def _skipped(problems: list[Problem], *roots: object) -> bool:
     """Whether a declaration holds forms that have no meaning yet; each is reported."""
     chains = has_chain(*roots)
-    problems.extend(unsupported(chain.span, "`chain`") for chain in chains)
+    problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
     return bool(chains)
 
 

@@ -184,6 +184,8 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
     bound = reader.bindings.names.get(name)
     if bound is not None:
         reader.read.add(name)
+        if name in reader.bindings.reported:
+            return
         if name in reader.bindings.partial and name not in reader.within:
             note = (bound.span, "bound here")
             reader.problem(
@@ -357,7 +359,9 @@ def _unknown_function(expr: syntax.Call, name: str, reader: Reader) -> None:
         return
     if not reader.forgiven(name):
         lets = {let.name for let in reader.scope.lets_in(reader.file).values() if let.parameters is not None}
-        reader.problem(expr.span, f"unknown function `{name}`", did_you_mean(name, {*functions.names(), *lets}))
+        reader.problem(
+            expr.function.span, f"unknown function `{name}`", did_you_mean(name, {*functions.names(), *lets})
+        )
 
 
 def _counted(least: int, most: int) -> str:

@@ -49,6 +49,14 @@ def check_patterns(
                 reader.within = frozenset()
 
 
+def head(call: syntax.CallPattern) -> Span:
+    """The name in front of a call; the whole call of a set of operators."""
+    span = call.span
+    if len(call.names) > 1:
+        return span
+    return Span(span.file, span.line, span.column, span.line, span.column + len(call.names[0]))
+
+
 def has_chain(*roots: object) -> list[syntax.CallPattern]:
     """The `chain(…)` patterns among `roots`."""
     return [node for node in walk(roots) if isinstance(node, syntax.CallPattern) and node.names == ("chain",)]
@@ -64,7 +72,7 @@ def _call(call: syntax.CallPattern, reader: Reader) -> None:
         _named(call, call.names[0], reader)
         return
     for name in call.names:
-        operator = find_operator(name, call.span, reader.problems, frozenset(reader.scope.operators))
+        operator = find_operator(name, head(call), reader.problems, frozenset(reader.scope.operators))
         if operator is None:
             continue
         open_ended = any(isinstance(argument, syntax.Rest) for argument in call.args)
@@ -88,11 +96,11 @@ def _keywords(call: syntax.CallPattern, reader: Reader) -> None:
 
 def _named(call: syntax.CallPattern, name: str, reader: Reader) -> None:
     """A named pattern."""
-    decl = reader.pattern(name, call.span)
+    decl = reader.pattern(name, head(call))
     if decl is None:
         if not reader.forgiven(name):
             known = [*reader.scope.patterns_in(reader.file), *operators.names()]
-            reader.problem(call.span, f"unknown pattern `{name}`", did_you_mean(name, known))
+            reader.problem(head(call), f"unknown pattern `{name}`", did_you_mean(name, known))
         return
     if call.keywords:
         reader.problem(call.keywords[0].span, f"pattern `{name}` has no attributes", "pass it as an argument")
@@ -227,7 +235,7 @@ def bare(
     tail: syntax.Tail | None = None,
     seen: frozenset[str] = frozenset(),
 ) -> syntax.Pattern | None:
-    """The part of a pattern that would match any value, if there is one; names that `tail` binds stand for their patterns."""
+    """The part of a pattern that would match any value, if any; names that `tail` binds stand for their patterns."""
     where = {name: binding.pattern for binding in tail.where for name in binding.names} if tail is not None else {}
 
     def visit(pattern: syntax.Pattern, open_names: frozenset[str]) -> syntax.Pattern | None:

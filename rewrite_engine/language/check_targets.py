@@ -9,7 +9,7 @@ from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import locate, syntax, units
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, unsupported
+from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, head, unsupported
 from rewrite_engine.language.check_templates import find_operator
 from rewrite_engine.language.check_unused import unused_names
 from rewrite_engine.language.dimensions import COST_NAMES
@@ -87,7 +87,7 @@ def _supports(
         if isinstance(form, syntax.Name):
             find_operator(form.name, form.span, problems, frozenset(scope.operators))
     if has_chain(*forms, item.tail):
-        problems.extend(unsupported(chain.span, "`chain`") for chain in has_chain(*forms, item.tail))
+        problems.extend(unsupported(head(chain), "`chain`") for chain in has_chain(*forms, item.tail))
         return
     asked = names_read(item.tail.guard, *(give.value for give in item.tail.give), item.cost, item.energy)
     readers = []
@@ -144,7 +144,7 @@ def _composite(
         return
     chains = has_chain(item.pattern, item.tail)
     if chains:
-        problems.extend(unsupported(chain.span, "`chain`") for chain in chains)
+        problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
         return
     file = item.span.file
     results = item.pattern.items if isinstance(item.pattern, syntax.TuplePattern) else (item.pattern,)

@@ -8,7 +8,7 @@ from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import bindings, locate, syntax
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_patterns import check_patterns, has_chain, unsupported
+from rewrite_engine.language.check_patterns import check_patterns, has_chain, head, unsupported
 from rewrite_engine.language.scope import Scope
 
 _VARIABLE = "the inputs of a test have one type each: `x: float32[1, 8]`"
@@ -18,7 +18,7 @@ def check_test(test: syntax.TestDecl, scope: Scope, problems: list[Problem], use
     """One test."""
     chains = has_chain(test.subject, test.pattern, test.where)
     if chains:
-        problems.extend(unsupported(chain.span, "`chain`") for chain in chains)
+        problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
         return
     tail = syntax.Tail(where=test.where)
     found = bind(scope, test.span.file, (), [test.subject], tail, problems)
@@ -30,7 +30,7 @@ def check_test(test: syntax.TestDecl, scope: Scope, problems: list[Problem], use
     if test.target is not None:
         _target(test, scope, reader)
     if test.verdict == "is not" and test.name is not None:
-        _pattern(test.name, test.span, reader)
+        _pattern(test.name, _last(test, test.name, reader), reader)
     if test.pattern is not None:
         _compared(test.pattern, reader)
 

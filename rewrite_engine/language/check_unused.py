@@ -18,12 +18,14 @@ def unused_names(reader: Reader, kind: str) -> None:
     generator; `supports` passes all inputs. Neither needs to read them.
     """
     for bound in reader.bindings.names.values():
-        if bound.name in reader.read:
+        if bound.name in reader.read or bound.name in reader.bindings.reported:
             continue
         message = _unused(bound, kind)
         if message:
             hint = None if bound.parameter or bound.where or bound.kind == bindings.GIVEN else "write `_` instead"
-            if bound.named:
+            if kind == "composite" and bound.kind == bindings.VALUE and not bound.parameter:
+                hint = f"make it a parameter, or write `const {bound.name}`"
+            elif bound.named:
                 hint = f"leave out `as {bound.name}`"
             elif bound.kind == bindings.ATTRIBUTE:
                 hint = "leave the attribute out to match any value"

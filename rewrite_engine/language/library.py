@@ -65,7 +65,8 @@ def _checked(found: sources.Sources) -> tuple[Scope, list[Problem]]:
     """The scope and all problems that checking finds."""
     names, problems = scope.build(found.files, found.visible, found.blind())
     problems = [*found.problems, *problems, *check.check(names, frozenset(found.named))]
-    return names, _in_order(problems)
+    wrong = {problem.span.file for problem in _errors(problems)}  # there, a warning may only follow from an error
+    return names, _in_order([p for p in problems if p.severity == "error" or p.span.file not in wrong])
 
 
 def _in_order(problems: Sequence[Problem]) -> list[Problem]:

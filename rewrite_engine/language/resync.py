@@ -33,6 +33,7 @@ _NEVER_AFTER_A_KEYWORD = RESERVED | {"for", "is", "runs", "rejects", "on", "cost
 _DECLARED = re.compile(
     r"(?:let|pattern|rule|device|target|composite|operator)\s+([A-Za-z_]\w*(?:[.\w]*::\w+)?)|include\b"
 )
+_BLACK = re.compile(r"[^\n]")
 _COMPOSITE = re.compile(r"\bcomposite\s+([a-z_]\w*)")
 
 
@@ -64,7 +65,7 @@ def recover(text: str, path: str) -> Recovered:
     tops = [start.offset for start in starts if start.top]
     pieces = [0, *tops] if not tops or text[: tops[0]].strip() else tops
     for begin, end in zip(pieces, [*pieces[1:], len(text)], strict=True):
-        inner = [start.offset for start in starts if begin < start.offset < end and not start.top]
+        inner = [start for start in starts if begin < start.offset < end and not start.top]
         _read_piece(text, path, begin, end, inner, result)
     if not result.problems:  # the pieces hold, their sum does not
         result = Recovered()
@@ -72,35 +73,53 @@ def recover(text: str, path: str) -> Recovered:
     return result
 
 
-def _read_piece(text: str, path: str, begin: int, end: int, inner: list[int], result: Recovered) -> None:
-    """One declaration; after an error in a target, its further items."""
+def _read_piece(text: str, path: str, begin: int, end: int, inner: list[_Start], result: Recovered) -> None:
+    """One declaration. A failing item of a target is blanked out and the rest read again, so that it is not lost."""
     entry = "start" if begin == 0 else "items"
-    tree, failure, at = _attempt(text, path, begin, end, entry)
-    if failure is None:
-        result.trees.append(tree)
-        return
-    result.problems.append(failure)
     name = _DECLARED.match(text, begin)
-    if name:
-        result.broken.add(name[1] or EVERYTHING)
     in_target = text.startswith("target", begin)
-    if in_target:
-        # What stands before the failing item is whole: close it with a brace of our own.
-        kept = max((start for start in inner if start <= at), default=None)
-        if kept is not None:
-            whole, problem, _ = _attempt(text, path, begin, kept, entry, closing=" }")
-            if problem is None:
-                result.trees.append(whole)
-                result.broken.discard(name[1] if name else EVERYTHING)
-        result.broken.update(_COMPOSITE.findall(text, kept or begin, end))
-    while in_target:
-        resumed = next((start for start in inner if start > at), None)
-        if resumed is None:
-            return
-        tree, failure, at = _attempt(text, path, resumed, end, "rest")
+    while True:
+        tree, failure, at = _attempt(text, path, begin, end, entry)
         if failure is None:
+            result.trees.append(tree)
             return
         result.problems.append(failure)
+        item = _blamed(inner, at) if in_target else None
+        if item is None:
+            break
+        result.broken.update(_COMPOSITE.findall(text, item.offset, at))
+        following = next((start.offset for start in inner if start.offset > item.offset and start.offset >= at), None)
+        brace = text.rfind("}", item.offset, end)
+        if at >= end or not text[at:end].strip():  # the closing brace is missing
+            closed, problem, _ = _attempt(text, path, begin, end, entry, closing=" }")
+            if problem is None:
+                result.trees.append(closed)
+                return
+            following = end
+        stop = following if following is not None else max(brace, at)
+        text = text[: item.offset] + _BLACK.sub(" ", text[item.offset : stop]) + text[stop:]
+        inner = [start for start in inner if start.offset > item.offset and start.offset >= stop]
+    if name:
+        result.broken.add(name[1] or EVERYTHING)
+    if in_target:
+        result.broken.update(_COMPOSITE.findall(text, begin, end))
+        _read_rest(text, path, end, [start.offset for start in inner if start.offset > at], result)
+
+
+def _blamed(inner: list[_Start], at: int) -> _Start | None:
+    """The item in which an error at `at` lies: not one that begins there with a word that is spelt right."""
+    return next((s for s in reversed(inner) if s.offset < at or (s.offset == at and s.word not in _KEYWORDS)), None)
+
+
+def _read_rest(text: str, path: str, end: int, starts: list[int], result: Recovered) -> None:
+    """Problems of the items of a target whose beginning could not be read."""
+    at = 0
+    for start in starts:
+        if start >= at:
+            _, failure, at = _attempt(text, path, start, end, "rest")
+            if failure is None:
+                return
+            result.problems.append(failure)
 
 
 def _attempt(

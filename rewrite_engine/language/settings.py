@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from rewrite_engine.diagnostics import Problem, RewriteError, did_you_mean
 from rewrite_engine.language import syntax, units
-from rewrite_engine.language.dimensions import MismatchAt, check_dimension, dimension_of
-from rewrite_engine.language.parse import parse_value
+from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, check_dimension, dimension_of
+from rewrite_engine.language.parsing import parse_value
 from rewrite_engine.language.scope import Scope, TargetScope
 from rewrite_engine.language.syntax import DeviceDecl, Expr, LinkDecl
 from rewrite_engine.language.units import Dimension
@@ -99,7 +99,7 @@ def _linked(
     """The link changed in one direction; one that goes both ways then becomes two."""
     if ends not in _ways(link) or field not in _LINK_FIELDS:
         return (link,)
-    _expect(value, _LINK_FIELDS[field], path, text)
+    _expect(value, _LINK_FIELDS[field], path, text, ("bytes",) if field != "rate" else ())
     one = replace(link, source=ends[0], destination=ends[1], both=False)
     if field == "cost":
         one = replace(one, cost=value)
@@ -145,14 +145,15 @@ def substitute(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
             return expr
 
 
-def _expect(value: Expr, wanted: Dimension, path: str, text: str) -> None:
+def _expect(value: Expr, wanted: Dimension, path: str, text: str, names: tuple[str, ...] = ()) -> None:
+    """Refuse a value that measures something else, has an unknown unit, or reads a name beyond `names`."""
     try:
-        check_dimension(value, wanted, {})
+        check_dimension(value, wanted, {name: COST_NAMES[name] for name in names})
     except MismatchAt as mismatch:
         raise RewriteError(f"--set {path}={text}: {mismatch}") from None
     for part in _parts(value):
         if isinstance(part, syntax.Quantity) and units.lookup(part.unit) is None:
             hint = did_you_mean(part.unit, units.names())
             raise RewriteError(f"--set {path}={text}: unknown unit `{part.unit}`" + (f"; {hint}" if hint else ""))
-        if isinstance(part, syntax.Name) and part.name not in ("true", "false"):
+        if isinstance(part, syntax.Name) and part.name not in (*names, "true", "false"):
             raise RewriteError(f"--set {path}={text}: expected a number, found the name `{part.name}`")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rewrite_engine.diagnostics import Problem, RewriteError, did_you_mean
-from rewrite_engine.language.parse import parse
+from rewrite_engine.language.parsing import parse
 from rewrite_engine.language.resync import EVERYTHING
 from rewrite_engine.language.syntax import Include, RuleFile
 

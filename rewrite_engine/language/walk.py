@@ -10,6 +10,11 @@ from typing import Any
 from rewrite_engine.language import syntax
 
 
+def _fields(node: object) -> tuple[str, ...]:
+    kind: Any = type(node)
+    return _parts(kind)
+
+
 @cache
 def _parts(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "span")
@@ -17,19 +22,19 @@ def _parts(kind: Any) -> tuple[str, ...]:
 
 def walk(roots: Iterable[object]) -> Iterator[Any]:
     """Every node (and tail) in `roots`, parents before children, in the order of the text."""
-    pending = list(reversed(list(roots)))
+    pending: list[Any] = list(reversed(list(roots)))
     while pending:
         node = pending.pop()
         if isinstance(node, tuple):
             pending.extend(reversed(node))
         elif isinstance(node, syntax.Node | syntax.Tail):
             yield node
-            pending.extend(getattr(node, name) for name in reversed(_parts(type(node))))
+            pending.extend(getattr(node, name) for name in reversed(_fields(node)))
 
 
 def parts_of(node: syntax.Node | syntax.Tail) -> tuple[object, ...]:
     """The fields of a node, nodes and others alike."""
-    return tuple(getattr(node, name) for name in _parts(type(node)))
+    return tuple(getattr(node, name) for name in _fields(node))
 
 
 def names_read(*roots: object) -> frozenset[str]:

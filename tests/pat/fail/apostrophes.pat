@@ -1,0 +1,2 @@
+#! 2:9: unexpected `'`
+include 'std/a.pat'

@@ -1,0 +1,2 @@
+#! 2:1: `supports` outside of a target
+supports Relu

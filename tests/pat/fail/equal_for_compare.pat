@@ -1,0 +1,2 @@
+#! 2:44: expected an infix operator, found `=`
+rule r: Relu(Relu(x)) => Relu(x) if x.rank = 4

@@ -1,0 +1,2 @@
+#! 2:1: include cycle: 
+include "include_itself.pat"

@@ -1,0 +1,2 @@
+pattern shared(x) = Relu(Relu(x))
+pattern unshared(x) = Relu(x)

@@ -1,0 +1,2 @@
+#! 2:5: expected a name, found `where`
+let where = 3

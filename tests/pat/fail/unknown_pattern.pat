@@ -1,0 +1,3 @@
+#! 3:14: unknown pattern `tow`
+pattern two(a, b) = Add(a, b)
+rule r: Relu(tow(a, a)) => Relu(a)
