@@ -16,7 +16,7 @@ from rewrite_engine.graph.placed_io import write_placed
 from rewrite_engine.language import RuleSet
 from rewrite_engine.language import load as _load_rules
 from rewrite_engine.passes.stages import programs
-from rewrite_engine.placement import place as _place
+import rewrite_engine.placement.place as _place
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
@@ -37,7 +37,7 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
     terms = to_terms(module)
     seconds = time.perf_counter() - started
     placement = _place.place(terms, rules, name=module.source.name, **options)
-    return replace(placement, seconds={**placement.seconds, "terms": seconds})
+    return replace(placement, seconds={**placement.seconds, "encode": placement.seconds["encode"] + seconds})
 
 
 def report(module: Module, placement: Placement) -> dict[str, bytes]:

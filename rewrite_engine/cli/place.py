@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rewrite_engine import api
@@ -57,9 +58,8 @@ def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement]:
         allow=_names(options.allow),
         time_limit=options.time_limit,
         gap=options.gap,
-        imported=imported,
     )
-    return module, placement
+    return module, replace(placement, seconds={"import": imported, **placement.seconds})
 
 
 def _rules(options: argparse.Namespace) -> api.RuleSet:

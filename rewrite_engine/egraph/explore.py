@@ -24,7 +24,7 @@ from rewrite_engine.operators.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on exploration: e-nodes that rules build, rounds of the rules, seconds (None: no limit)."""
+    """Bounds on exploration: e-nodes, the model's own included, rounds of the rules, seconds (None: no limit)."""
 
     nodes: int = 200_000
     rounds: int = 30
@@ -35,7 +35,6 @@ class Limits:
 class _Progress:
     status: str = "complete"
     rounds: int = 0
-    built: int = 0
 
 
 def explore(
@@ -83,11 +82,11 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
         session.run_once("find")
         answered = _answer(encoding, compiler, machine)
         progress.rounds += 1
-        progress.built += answered
         if not session.run_once("apply") and not answered:
             break
         session.run_once("view")
-        if progress.built > limits.nodes:
+        sizes = session.sizes()
+        if sum(sizes[table.symbol] for table in encoding.tables) > limits.nodes:
             progress.status = "nodes"
         elif progress.rounds >= limits.rounds:
             progress.status = "iterations"
@@ -99,9 +98,9 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
     return progress
 
 
-def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> int:
-    """Answers every new question of the compiler's shapes; how many e-nodes the answers build."""
-    built = 0
+def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> bool:
+    """Answers every new question of the compiler's shapes; whether there were answers."""
+    answered = False
     for shape in compiler.shapes.values():
         new = [row for row in encoding.session.rows(shape.ask) if row not in shape.asked]
         shape.asked.update(new)
@@ -114,10 +113,10 @@ def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> int:
                     columns = _columns(encoding, consumer, question, found, machine)
                     consumer.accepted[question] = columns
                     rows.append((*question, *columns))
-                    built += max(1, len(columns) // 2)
+                    answered = True
             if consumer.rule.kind != "pattern":
                 encoding.session.facts(consumer.relation, rows)
-    return built
+    return answered
 
 
 def _columns(

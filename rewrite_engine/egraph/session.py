@@ -63,6 +63,12 @@ class Session:
         lines = (line.split("->")[0].strip() for line in text.splitlines() if "->" in line)
         return sorted(tuple(int(column) for column in line[1:-1].split()[1:]) for line in lines)
 
+    def sizes(self) -> dict[str, int]:
+        """Rows per function and relation, by name."""
+        text = str(self.run("(print-size)")[0])
+        pairs = (line.strip(" ()").split() for line in text.splitlines())
+        return {name: int(count) for name, count in pairs}
+
     def freeze(self) -> Mapping[str, Any]:
         """Every function of the e-graph with its rows (`inputs`, `output`) and sorts, by name."""
         functions: Mapping[str, Any] = self._egraph.freeze().functions
