@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from test_verify_plan import drop_node
 from rewrite_engine.backend.archive import read_npz, write_npz
 from rewrite_engine.backend.bundle import OWN_FILES, Bundle, build
 from rewrite_engine.backend.check import CheckReport, OutputCheck, compare, relative_error
-from rewrite_engine.backend.runtime import numpy_dtype
+from rewrite_engine.backend.runtime import Kernel, numpy_dtype
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import BodyNode, KernelCall, PlacedGraph
 from rewrite_engine.loops.compute import Program
+from rewrite_engine.loops.execute import run
 from rewrite_engine.loops.lower import lower
 from rewrite_engine.operators.types import TensorType
 
@@ -148,6 +149,25 @@ def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeyp
             replace(bundle, extra_files={}).save(tmp_path / "out")
         assert isinstance(raised.value, KeyboardInterrupt) or "No space left on device" in str(raised.value)
         assert content(tmp_path) == before
+
+
+def test_the_earlier_bundle_comes_back_when_the_last_rename_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = small_bundle()
+    bundle.save(tmp_path / "out")
+    before = content(tmp_path)
+    rename = Path.rename
+
+    def fail_for_the_new_one(self: Path, target: Path) -> Path:
+        if self.name.endswith(".new"):
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
+    with pytest.raises(RewriteError, match="Input/output error"):
+        replace(bundle, extra_files={}).save(tmp_path / "out")
+    assert content(tmp_path) == before
 
 
 def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
@@ -304,6 +324,25 @@ def test_comparison_with_onnx_runtime() -> None:
     assert given.ok and [check.seed for check in given.checks] == [None]
     with pytest.raises(RewriteError, match="ONNX Runtime cannot load the reference model"):
         compare(matmul_bundle(weight), b"nonsense")
+
+
+def test_runs_that_differ_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    weight = np.ones((8, 5), np.float32)
+    runs = []
+
+    def restless(program: Program) -> Kernel:
+        def kernel(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+            run(program, inputs, outputs)
+            runs.append(program)
+            outputs[0][...] *= np.float32(1 + 1e-6 * len(runs))
+
+        return kernel
+
+    monkeypatch.setattr("rewrite_engine.backend.bundle.kernel_of", restless)
+    report = compare(matmul_bundle(weight), reference(weight), 7)
+    assert report.largest_error < 1e-4 and not report.ok
+    assert report.problems[0] == "output `y`, seed 7: expected the same bits in both runs, found a difference"
 
 
 def test_a_missing_onnx_runtime_is_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,13 @@ def test_sharing_of_functions() -> None:
     bundle = fake_bundle(replace(placed, steps=(first, again, *rest), types=types, devices=devices))
     names = [node["attrs"]["func_name"] for node in bundle.graph["nodes"] if node["op"] != "null"]
     assert names[:2] == ["host_twice_1", "host_twice_1"]
+    # One call reads one parameter, the other two: what is constant in every call counts.
+    last = placed.steps[-1]
+    assert isinstance(last, KernelCall)
+    more = replace(last, name="host.add.2", inputs=("v", "v"), outputs=("again",))
+    shared = fake_bundle(replace(placed, steps=(*placed.steps, more), types=types, devices=devices)).functions
+    assert sorted(shared) == ["host_add_1", "host_twice_1", "npu_add_1", "npu_relu_1", "npu_shape_1"]
+    assert (shared["host_add_1"].io, shared["host_add_1"].constants) == (72, 24)
     # `host.add.1` and `npu.add.1` say the same, but run on different devices.
     assert {"host_add_1", "npu_add_1"} <= set(names)
 

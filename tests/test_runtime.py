@@ -89,6 +89,9 @@ def _function(symbol: str) -> Callable[[dict[str, Any]], object]:
         (_function("npu_add_1"), "expected 2 operands and 1 results, found 1"),
         (lambda g: g["nodes"][6]["inputs"].__setitem__(0, [8, 0, 0]), "reads value `shifted` before anything wrote it"),
         (lambda g: g["metadata"]["rewrite_engine"]["values"].__setitem__(6, "s"), "`s`: expected a storage"),
+        (lambda g: g["nodes"][10]["inputs"].reverse(), r"expected the operands \['back', 'v'\], found \['v', 'back'\]"),
+        (lambda g: g["nodes"][9]["inputs"][0].__setitem__(0, 4), "copy `back` of `twice`: expected from device `npu0`"),
+        (lambda g: g["heads"][0].__setitem__(0, 9), r"expected the outputs \['y'\], found \['back'\]"),
         (lambda g: g["attrs"].pop("dltype"), "graph.json: attrs: expected"),
     ],
 )

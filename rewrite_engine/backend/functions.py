@@ -23,8 +23,8 @@ Kind = TypeVar("Kind")
 class Function:
     """A kernel that calls share. Sizes are bytes; `host_inputs` are positions of operands that are read on the host.
 
-    `io` counts all operands; `constants` those operands that are parameters in every call; `workspace` what the
-    kernel needs beside its operands.
+    `io` counts all operands; `constants` those that are parameters (of the call with the least); `workspace` is what
+    the kernel needs beside its operands.
     """
 
     symbol: str

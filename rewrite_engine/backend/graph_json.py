@@ -5,9 +5,9 @@ In: a placed graph, its memory plan and the symbol of each kernel. Out: a dictio
 Nodes are "null" (graph inputs and parameters) or "tvm_op"; a copy is a "tvm_op" whose function is `__copy`. Attributes
 of nodes are strings. `device_index` holds DLPack device types, so every device has a type of its own (see
 `memory.DEVICE_TYPES`). What the executor has no word for is in `rewrite_engine` (an attribute of a node, JSON in a
-string: region, target, rule, names of results) and in `metadata` (devices, names and offsets of the entries), which
-must be the last key: the executor stops reading there. That executor's own `__copy` needs the host at one end; a copy
-straight from one device to another is legal here, but it runs only where the executor is taught to.
+string: region, target, rule, names of operands and results) and in `metadata` (devices, names and offsets of the
+entries), which must be the last key: the executor stops reading there. That executor's own `__copy` needs the host at
+one end; a copy straight from one device to another is legal here, but it runs only where the executor is taught to.
 """
 
 from __future__ import annotations
@@ -77,7 +77,13 @@ def graph_json(placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str]
 
 
 def _copy_attributes(call: CopyCall) -> dict[str, str]:
-    facts = {"outputs": [call.output], "from": call.source, "to": call.destination, "bytes": call.bytes}
+    facts = {
+        "inputs": [call.value],
+        "outputs": [call.output],
+        "from": call.source,
+        "to": call.destination,
+        "bytes": call.bytes,
+    }
     return _node_attributes(COPY, 1, 1, facts)
 
 
@@ -85,6 +91,7 @@ def _attributes(placed: PlacedGraph, call: KernelCall, symbols: Mapping[str, str
     if call.name not in symbols:
         raise RewriteError(f"graph.json: kernel `{call.name}` has no symbol; lower it before writing the graph")
     facts = {
+        "inputs": list(call.inputs),
         "outputs": list(call.outputs),
         "target": call.target,
         "device": call.device,

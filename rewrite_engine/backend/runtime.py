@@ -159,6 +159,9 @@ class Executor:
         self.times = tuple(times)
         self._check_parameters()
         outputs = {}
+        found = tuple(self._graph.entries[entry].name for entry in self._graph.heads)
+        if found != self._graph.outputs:
+            raise RewriteError(f"graph.json: expected the outputs {list(self._graph.outputs)}, found {list(found)}")
         for name, entry in zip(self._graph.output_names, self._graph.heads, strict=True):
             if entry not in written:
                 raise RewriteError(f"graph output `{name}` was never written")
@@ -209,12 +212,16 @@ class Executor:
                 raise RewriteError(f"`{node.name}` reads value `{name}` before anything wrote it")
         operands = [self._arrays[entry] for entry in node.inputs]
         results = [self._arrays[entry] for entry in node.outputs]
-        if node.kind == "copy":
-            _copy(node, operands, results)
-        else:
-            self._launch(node, operands, results)
+        move = _copy(node, operands, results) if node.kind == "copy" else self._kernel(node, operands, results)
+        expected, found = node.facts.get("inputs"), [operand.value for operand in operands]
+        if expected != found:
+            raise RewriteError(f"`{node.name}`: expected the operands {expected}, found {found}")
+        for result in results:
+            result.poison()
+        move([operand.array for operand in operands], [result.array for result in results])
 
-    def _launch(self, node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> None:
+    def _kernel(self, node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Kernel:
+        """The node's kernel, which accepts these arguments."""
         function, kernel = self._functions.get(node.function), self._kernels.get(node.function)
         if function is None or kernel is None:
             raise RewriteError(f"`{node.name}`: expected a kernel `{node.function}`, found none of that symbol")
@@ -225,8 +232,7 @@ class Executor:
             _accept(node, "operand", position, operand, function.inputs[position], function.input_device(position))
         for position, result in enumerate(results):
             _accept(node, "result", position, result, function.outputs[position], function.device)
-            result.poison()
-        kernel([operand.array for operand in operands], [result.array for result in results])
+        return kernel
 
 
 def _accept(node: Node, side: str, position: int, given: DeviceArray, tensor: TensorType, device: str) -> None:
@@ -238,16 +244,22 @@ def _accept(node: Node, side: str, position: int, given: DeviceArray, tensor: Te
         raise RewriteError(f"{where}: expected {tensor}, found {_describe(given.array)}")
 
 
-def _copy(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> None:
-    """Move bytes from one memory to another."""
+def _copy(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Kernel:
+    """Moving bytes from one memory to another: one value, between the devices that the copy names."""
     if len(operands) != 1 or len(results) != 1:
         raise RewriteError(f"copy `{node.name}`: expected one operand and one result")
     source, result = operands[0], results[0]
+    where = f"copy `{node.name}` of `{source.value}`"
     if source.array.dtype != result.array.dtype or source.array.shape != result.array.shape:
-        where = f"copy `{node.name}` of `{source.value}`"
         raise RewriteError(f"{where}: expected {_describe(source.array)}, found {_describe(result.array)}")
-    result.poison()
-    result.array[...] = source.array
+    for end, array in (("from", source), ("to", result)):
+        if node.facts.get(end) != array.device:
+            raise RewriteError(f"{where}: expected {end} device `{node.facts.get(end)}`, found `{array.device}`")
+    return _move
+
+
+def _move(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    outputs[0][...] = inputs[0]
 
 
 def _array(entry: Entry, storages: Mapping[str, Storage], memories: Mapping[str, DeviceMemory]) -> DeviceArray:

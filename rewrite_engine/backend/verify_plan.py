@@ -67,9 +67,10 @@ def _names(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
     for node in graph.nodes:
         if node.kind == "argument":
             continue
-        names = [graph.entries[entry].name for entry in node.outputs]
-        if node.facts.get("outputs") != names:
-            yield f"node `{node.name}`: expected the results {node.facts.get('outputs')}, found {names}"
+        for fact, side, entries in (("inputs", "operands", node.inputs), ("outputs", "results", node.outputs)):
+            names = [graph.entries[entry].name for entry in entries]
+            if node.facts.get(fact) != names:
+                yield f"node `{node.name}`: expected the {side} {node.facts.get(fact)}, found {names}"
 
 
 def _order(graph: ReadGraph) -> Iterator[str]:
