@@ -66,6 +66,8 @@ def facts_of(
         inputs = [None if slot == ABSENT else types[slot] for slot in node.inputs]
         known = [None if slot == ABSENT else constants[slot] for slot in node.inputs]
         effective.append(operators.effective_attributes(node.op, written, inputs, known))
+        if all(name in leaves for name in names):
+            continue
         found = operators.infer_types(node.op, effective[-1], inputs, known, len(node.outputs))
         for out, kind in zip(node.outputs, found, strict=True):
             if out != ABSENT and variant.slots[out].name not in leaves:

@@ -155,6 +155,9 @@ def _schema_dtypes(state: _State, node: TemplateNode, position: int) -> tuple[st
         if same is None or same.mixed or same.type != formal.type or known is None or known.dtype == "?":
             continue
         return (known.dtype,)
+    first = state.type_of(node.inputs[0]) if position > 0 else None
+    if first is not None and first.dtype in formal.dtypes:
+        return (first.dtype, *(dtype for dtype in formal.dtypes if dtype != first.dtype))
     return formal.dtypes
 
 
@@ -182,6 +185,8 @@ def _dtype(state: _State, source: ConstantSource, array: Array, allowed: tuple[s
         if dtype != "?" and is_float(dtype) == floating and (not allowed or dtype in allowed):
             return dtype
     usual = ("float32", "float64") if floating else ("bool",) if array.dtype.kind == "b" else ("int64", "int32")
+    if allowed and is_float(allowed[0]):
+        usual = (allowed[0], *usual)
     for dtype in usual:
         if not allowed or dtype in allowed:
             return dtype

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from rewrite_engine.language import arithmetic, functions, names, syntax, units, values
 from rewrite_engine.language.core import CoreRule, Variant
 from rewrite_engine.language.names import Cell, Frame, LoweringError
@@ -437,7 +439,8 @@ class Compiler:
         self.asked.supports = True
 
     def _comprehension(self, expr: syntax.Comprehension, env: Env) -> Code:
-        iterable = self.compile(expr.iterable, env, elements=False)
+        named = self.meaning(expr.iterable.name, env) if isinstance(expr.iterable, syntax.Name) else None
+        iterable = self.compile(expr.iterable, env, elements=isinstance(named, Slots))
         sources = self._sources(expr.iterable, env)
         indices = tuple(range(self.variables, self.variables + len(expr.names)))
         self.variables += len(indices)
@@ -448,10 +451,7 @@ class Compiler:
             items = iterable.run(match)
             if isinstance(items, Unknown):
                 return items
-            items = values.plain(items)
-            if not isinstance(items, tuple):
-                items = tuple(values.numpy_value(items))
-            return tuple(step(match, item) for item in items)
+            return tuple(step(match, item) for item in _items(items))
 
         def step(match: Match, item: object) -> object:
             bound = (item,) if len(indices) == 1 else item
@@ -502,6 +502,18 @@ def _operands(expr: syntax.Expr, op: str) -> list[syntax.Expr]:
 
 def _number(value: int | float | Fraction) -> int | float | Fraction:
     return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+
+
+def _items(value: object) -> tuple[object, ...]:
+    """What a comprehension goes over: a list, a set, or the rows of a constant."""
+    value = values.plain(value)
+    if isinstance(value, ValueSet):
+        return value.items
+    if isinstance(value, np.ndarray) and value.ndim:
+        return tuple(value)
+    if not isinstance(value, tuple):
+        raise EvaluationError(f"expected a list after `in`, found {values.show(value)}")
+    return value
 
 
 def _view(value: object) -> View:

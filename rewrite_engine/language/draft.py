@@ -51,7 +51,7 @@ class Source:
     energy: syntax.Expr | None = None
     parameters: tuple[syntax.Parameter, ...] = ()
     doc: str = ""
-    siblings: tuple[syntax.Name | syntax.Pattern, ...] = ()  # all forms of a `supports`: a guard may name any's captures
+    siblings: tuple[syntax.Name | syntax.Pattern, ...] = ()  # all forms of a `supports`
     supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] | None = None
 
 
