@@ -266,7 +266,12 @@ def test_movement(seed: int, shape: list[int], data: st.DataObject) -> None:
 @few
 @given(seeds, st.integers(1, 5), st.integers(1, 6))
 def test_local_response(seed: int, width: int, channels: int) -> None:
-    check("LRN", random(seed, 1, channels, 2, 2), size=width, alpha=0.5, beta=0.6, bias=1.5)
+    x = random(seed, 1, channels, 2, 2)
+    squares = np.zeros_like(x)  # the definition: floor((size - 1) / 2) channels before, ceil((size - 1) / 2) after
+    for c in range(channels):
+        squares[:, c] = (x[:, max(0, c - (width - 1) // 2) : c + width // 2 + 1] ** 2).sum(1)
+    for (found,) in run_node("LRN", [x], size=width, alpha=0.5, beta=0.6, bias=1.5):
+        assert_close(found, x / (1.5 + 0.5 / width * squares) ** 0.6, rtol=1e-5, atol=1e-6)
 
 
 @few
