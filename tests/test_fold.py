@@ -144,6 +144,15 @@ def test_a_chain_of_shape_arithmetic_folds_in_whole():
     assert largest_error(run_reference(module.model, inputs), run_reference(model, inputs)) == 0
 
 
+def test_what_reads_a_result_of_unknown_size_is_static_once_it_folded():
+    model = parse("g (float[4,3] x) => (float[a,b,c] y) { n = NonZero(c) m = Neg(n) p = Neg(m) y = Gather(x, p) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0, 1, 1, 0]), "c"))
+    module = load(model)
+    assert ops(module) == ["Gather"]
+    assert module.model.graph.outputs[0].shape.numpy() == (1, 2, 3)
+    assert module.model.graph[0].inputs[1].shape.numpy() == (1, 2)
+
+
 def ops(module) -> list[str]:
     return [node.op_type for node in module.model.graph]
 

@@ -169,6 +169,23 @@ def test_an_operator_that_cannot_be_converted_is_named():
         load(parse("g (float[2] x) => (float[2] y) { y = Reluu(x) }", opset=17))
 
 
+def test_what_a_newer_opset_added_is_refused_in_plain_words():
+    with pytest.raises(RewriteError) as caught:
+        load(parse("g (float[2] x) => (float[2] y) { y = Swish(x) }", opset=24))
+    assert str(caught.value) == (
+        "g: operator Swish (output `y`) cannot be brought from opset 24 to 23: No Previous Version of Swish exists; "
+        "export the model at opset 23"
+    )
+
+
+def test_batched_scans_are_refused():
+    text = """g (float[1,2] i, float[1,3,2] x) => (float[1,2] y, float[1,3,2] z) {
+      y, z = Scan<num_scan_inputs=1, body = b (float[2] s, float[2] e) => (float[2] t, float[2] o)
+        { t = Add(s, e) o = Identity(t) }>("", i, x) }"""
+    with pytest.raises(RewriteError, match=r"operator Scan .* below opset 9 it has a batch axis"):
+        load(parse(text.replace('"",', ","), opset=8, ir_version=3))
+
+
 def test_custom_operators_stay_whole():
     text = "g (float[2] x) => (float[?] y) { s = Shape(x) t = Relu(x) y = custom.Twice(t, s) }"
     module = load(parse(text, opset=17))
@@ -253,6 +270,17 @@ def test_cut_files_are_refused(tmp_path: Path, cut: int):
     (tmp_path / "cut.onnx").write_bytes(bundled_model().read_bytes()[:-cut])
     with pytest.raises(RewriteError, match=r"cut short"):
         load(tmp_path / "cut.onnx")
+
+
+def test_damaged_weights_are_refused():
+    model = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1, 2], np.float32), "w"))
+    model.graph.initializer[0].raw_data = bytes(7)
+    with pytest.raises(RewriteError, match="weight `w` should hold 8 bytes, found 7: the file is damaged"):
+        load(model)
+    model.graph.initializer[0].ClearField("raw_data")
+    with pytest.raises(RewriteError, match="weight `w` has no data"):
+        load(model)
 
 
 def copy_of(model: onnx.ModelProto) -> onnx.ModelProto:

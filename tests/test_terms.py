@@ -75,6 +75,23 @@ def test_captured_values_follow_their_new_names():
         assert largest_error(actual, expected) == 0
 
 
+def test_a_branch_may_hand_out_an_outer_value():
+    text = """g (float[2] x, bool c) => (float[2] y) {
+      r = Relu(x)
+      y = If (c) <then_branch = a () => (float[2] r) { u = Neg(r) },
+                  else_branch = b () => (float[2] w) { w = Neg(r) }>
+    }"""
+    module = load(parse(text))
+    terms = to_terms(module)
+    assert names(terms, terms.nodes[1].inputs) == ["c", "r"]
+    for model in (module.model, from_terms(terms).model):
+        for choice, expected in ((True, [0, 2]), (False, [0, -2])):
+            assert (
+                run_reference(model, {"x": np.array([-1, 2], np.float32), "c": np.array(choice)})[0].tolist()
+                == expected
+            )
+
+
 def test_integers_may_stand_for_floats():
     x, y = (Value(name, TensorType("float32", (2,))) for name in "xy")
     module = from_terms(Terms((x, y), (Term("LeakyRelu", {"alpha": 2}, (0,), (1,)),), (0,), (1,)))
@@ -102,6 +119,9 @@ def test_marks_become_pins(opset):
     x = np.array([-1, 2], np.float32)
     for model in (module.model, strip(module.model), from_terms(terms).model):
         assert [r.tolist() for r in run_reference(model, {"x": x})] == [[0, -2], [-1, 2]]
+    marked = from_terms(terms).model.graph
+    negation = next(node for node in marked if node.op_type == "Neg")
+    assert negation.inputs[0].producer().op_type == "OnDevice"
     assert_same_terms(to_terms(from_terms(terms)), terms)
 
 

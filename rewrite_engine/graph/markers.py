@@ -5,6 +5,8 @@ Marks are ONNX functions that return their input, so that an annotated model sti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
 from onnx import helper
 
@@ -15,6 +17,9 @@ IR_VERSION = 10
 """The version of the file format that is written: functions with types, metadata on nodes."""
 
 DOMAIN = "rewrite_engine"
+VERSIONS = {"ai.onnx.ml": 5}
+"""Versions of domains that have several; others have 1."""
+
 COMPOSITES = "rewrite_engine.composite"
 REGIONS = "rewrite_engine.region."  # and the target
 
@@ -28,6 +33,12 @@ COPY_FACTS = "rewrite_engine.copy"
 GRAPH_FACTS = "rewrite_engine.placed"
 FACTS = (KERNEL_FACTS, COPY_FACTS, GRAPH_FACTS)
 """Keys of metadata_props: JSON facts of a kernel's node, of a copy's node, and of the model."""
+
+
+def opset_imports(domains: Iterable[str]) -> dict[str, int]:
+    """What a graph or function with operators of these domains imports."""
+    others = sorted(set(domains) - {""})
+    return {"": OPSET, **{domain: VERSIONS.get(domain, 1) for domain in others}}
 
 
 def is_ours(domain: str) -> bool:

@@ -20,6 +20,7 @@ from rewrite_engine.graph.opset import to_opset
 from rewrite_engine.graph.tidy import (
     check_and_sort,
     compute_constant_outputs,
+    compute_outputs_of_branches,
     lift_constants,
     make_draft,
     remove_unused,
@@ -36,6 +37,7 @@ def import_model(
     model = _inline_foreign_functions(model, origin)
     draft = make_draft(model, origin)
     check_and_sort(draft)
+    compute_outputs_of_branches(draft)
     lift_constants(draft)
     to_opset(draft)
     _define_marks(draft)

@@ -72,6 +72,8 @@ def _convert(draft: Draft, opset: int) -> None:
     model = draft.model
     model.ir_version = max(model.ir_version, 4)  # weights are not inputs: the importer has settled that
     metadata = {node.output[0]: list(node.metadata_props) for node in model.graph.node if node.metadata_props}
+    if opset < 9:
+        _refuse_batched_scans(draft, opset)
     if opset < 13:
         _hardmax_over_trailing_axes(model, Names(draft.names()))
     resizes = _resizes(draft) if opset <= 10 else {}
@@ -93,6 +95,17 @@ def _convert(draft: Draft, opset: int) -> None:
         draft.model.functions.extend(model.functions)
     if not draft.model.metadata_props:
         draft.model.metadata_props.extend(model.metadata_props)
+
+
+def _refuse_batched_scans(draft: Draft, opset: int) -> None:
+    """Scan below opset 9 has a batch axis, which the converter passes over."""
+    for graph in all_graphs(draft.graph):
+        for node in graph.node:
+            if node.op_type == "Scan" and not node.domain:
+                raise RewriteError(
+                    f"{draft.origin}: operator Scan (output `{node.output[0]}`) cannot be brought from opset {opset} "
+                    f"to {OPSET}: below opset 9 it has a batch axis; export the model at opset {OPSET}"
+                )
 
 
 def _hardmax_over_trailing_axes(model: onnx.ModelProto, names: Names) -> None:
@@ -142,6 +155,7 @@ def _set(node: onnx.NodeProto, name: str, value: str) -> None:
 
 def _complaint(draft: Draft, opset: int, error: Exception) -> str:
     reason = (str(error) or type(error).__name__).splitlines()[0]
+    reason = re.sub(r"^\S+:\d+: .*? failed: ", "", reason).rstrip(".")  # where in the converter's C++ it was
     words = set(re.findall(r"\w+", str(error)))
     nodes = [n for graph in all_graphs(draft.graph) for n in graph.node if not n.domain]
     unknown = [n for n in nodes if _since(n.op_type, opset) is None]

@@ -24,8 +24,8 @@ from rewrite_engine.graph.markers import (
     GRAPH_FACTS,
     IR_VERSION,
     KERNEL_FACTS,
-    OPSET,
     REGIONS,
+    opset_imports,
 )
 from rewrite_engine.graph.marks import define_marks
 from rewrite_engine.graph.names import Names
@@ -96,7 +96,7 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
         outputs,
         nodes=nodes,
         initializers=[values[name] for name in placed.parameters],
-        opset_imports=_imports([*nodes, *(node for function in functions for node in function)]),
+        opset_imports=opset_imports(n.domain for n in [*nodes, *(n for f in functions for n in f)]),
         name=placed.name,
     )
     model = ir.Model(graph, ir_version=IR_VERSION, producer_name="rewrite_engine", functions=functions)
@@ -177,7 +177,9 @@ def _composite(call: KernelCall) -> ir.Function:
 def _function(
     domain: str, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], nodes: Sequence[ir.Node]
 ) -> ir.Function:
-    graph = ir.Graph(inputs, outputs, nodes=nodes, opset_imports=_imports(nodes), name=name)
+    graph = ir.Graph(
+        inputs, outputs, nodes=nodes, opset_imports=opset_imports(node.domain for node in nodes), name=name
+    )
     return ir.Function(domain, name, graph=graph, attributes=[])
 
 
@@ -231,10 +233,6 @@ def _kernel_facts(call: KernelCall, types: Mapping[str, TensorType]) -> dict[str
         "rule": call.rule,
         "types": [types[name] for name in call.outputs],
     }
-
-
-def _imports(nodes: Iterable[ir.Node]) -> dict[str, int]:
-    return {"": OPSET, **dict.fromkeys(sorted({node.domain for node in nodes} - {""}), 1)}
 
 
 def _given_devices(placed: PlacedGraph) -> dict[str, str]:

@@ -36,7 +36,6 @@ def captured_values(graph: ir.Graph) -> dict[str, ir.Value]:
             read.update(dict.fromkeys(value for value in node.inputs if value is not None))
             for attribute in node.attributes.values():
                 pending.extend(graphs_of(attribute))
-        read.update(dict.fromkeys(current.outputs))
     return {str(value.name): value for value in read if value not in own}
 
 
@@ -74,9 +73,6 @@ def instantiate(subgraph: Subgraph, values: Mapping[str, ir.Value]) -> ir.Graph:
                     node.replace_input_with(index, replacement[value])
             for attribute in node.attributes.values():
                 pending.extend(graphs_of(attribute))
-        for index, value in enumerate(graph.outputs):
-            if value in replacement:
-                graph.outputs[index] = replacement[value]
     return copy
 
 

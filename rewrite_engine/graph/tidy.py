@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.draft import Draft, captured, inner_graphs, reads, replace
+from rewrite_engine.graph.draft import Draft, all_graphs, captured, inner_graphs, reads, replace
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.onnx_types import Array, proto_array, tensor_proto
 
@@ -112,6 +112,22 @@ def compute_constant_outputs(draft: Draft) -> None:
             if output in node.input and output not in inside:
                 replace(node.input, [constant if name == output else name for name in node.input])
         draft.graph.node.insert(0, helper.make_node("Identity", [constant], [output]))
+
+
+def compute_outputs_of_branches(draft: Draft) -> None:
+    """A graph inside an operator that hands out an outer value x computes it: x => Identity(x)."""
+    names: Names | None = None
+    for graph in all_graphs(draft.graph):
+        if graph is draft.graph:
+            continue
+        own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        own.update(name for node in graph.node for name in node.output)
+        for output in graph.output:
+            if output.name not in own:
+                names = names or Names(draft.names())
+                result = names.unique(f"{output.name}.result")
+                graph.node.append(helper.make_node("Identity", [output.name], [result]))
+                output.name = result
 
 
 def _sort(draft: Draft) -> None:

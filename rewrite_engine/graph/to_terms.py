@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.markers import DOMAIN, IR_VERSION, ON_DEVICE, OPSET
+from rewrite_engine.graph.markers import DOMAIN, IR_VERSION, ON_DEVICE, opset_imports
 from rewrite_engine.graph.module import Module, module_of
 from rewrite_engine.graph.nodes import attribute_values, input_names, make_node, operator_name
 from rewrite_engine.graph.onnx_types import Array, array_type, to_array, to_tensor, typed_value, value_type
@@ -124,13 +124,12 @@ def from_terms(terms: Terms, name: str = "graph") -> Module:
     for term in terms.nodes:
         inputs = [None if i == ABSENT else values[i] for i in term.inputs]
         nodes.append(make_node(term.op, term.attributes, inputs, [values[i] for i in term.outputs]))
-    domains = {node.domain: 1 for node in nodes if node.domain}
     graph = ir.Graph(
         [values[i] for i in terms.inputs],
         [values[i] for i in terms.outputs],
         nodes=nodes,
         initializers=[v for v in values.values() if v.const_value is not None],
-        opset_imports={"": OPSET, **dict(sorted(domains.items()))},
+        opset_imports=opset_imports(node.domain for node in nodes),
         name=name,
     )
     model = ir.Model(graph, ir_version=IR_VERSION, producer_name="rewrite_engine")
