@@ -75,9 +75,7 @@ def test_the_same_name_absent_in_one_place_is_absent_in_all() -> None:
 
 def test_named_patterns_hide_their_inner_names_and_share_arguments() -> None:
     text = "pattern twice(v) = Mul(n, n) where n = Relu(v)\nrule r: Add(twice(n), twice(n)) => n"
-    assert variants(text) == [
-        "$n=Relu(n); $Mul=Mul($n,$n); $n.2=Relu(n); $Mul.2=Mul($n.2,$n.2); $Add=Add($Mul,$Mul.2)"
-    ]
+    assert variants(text) == ["$n=Relu(n); $Mul=Mul($n,$n); $n.2=Relu(n); $Mul.2=Mul($n.2,$n.2); $Add=Add($Mul,$Mul.2)"]
 
 
 def test_optional_parts_of_a_named_pattern() -> None:
@@ -136,9 +134,7 @@ def test_rest_in_a_template() -> None:
 
 
 def test_templates() -> None:
-    rule = rule_of(
-        "rule r: Mul(Conv(x, const w, const b?) as c, const k) => Conv(x, w * k, default(b, 0) * k, like c)"
-    )
+    rule = rule_of("rule r: Mul(Conv(x, const w, const b?) as c, const k) => Conv(x, w * k, default(b, 0) * k, like c)")
     template = rule.variants[1].template
     assert template is not None
     assert template.nodes[0].inputs == (("slot", 0), ("constant", 0), ("constant", 1))

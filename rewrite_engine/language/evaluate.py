@@ -132,9 +132,7 @@ def evaluate_quantity(expr: syntax.Expr, scope: Scope, dimension: Dimension) -> 
     return _standalone(expr, scope, dimension, {})
 
 
-def evaluate_link_cost(
-    expr: syntax.Expr, scope: Scope, bytes: int, dimension: Dimension = units.TIME
-) -> Fraction:
+def evaluate_link_cost(expr: syntax.Expr, scope: Scope, bytes: int, dimension: Dimension = units.TIME) -> Fraction:
     """What moving a tensor of `bytes` over a link costs: seconds, or joules where `dimension` is `units.ENERGY`.
 
     Raises `RewriteError` where the formula has no such value.

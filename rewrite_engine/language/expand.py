@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import core, names, syntax
+from rewrite_engine.language.expand_calls import named_results, operator_node
 from rewrite_engine.language.forks import (
-    AttributeClause,
     Choices,
     Clause,
     DraftGiven,
@@ -22,7 +21,6 @@ from rewrite_engine.language.forks import (
     DraftSlot,
     EqualClause,
     GuardClause,
-    LiteralClause,
     TypeClause,
 )
 from rewrite_engine.language.names import Cell, Frame, LoweringError, NamesCache, Pruned
@@ -258,10 +256,10 @@ class Builder:
                     raise LoweringError(pattern.span, f"the pattern nests deeper than {DEEPEST} calls")
                 name = pattern.names[self.choices.choose(len(pattern.names)) if len(pattern.names) > 1 else 0]
                 if name[:1].isupper() or "::" in name:
-                    node = self._node(name, pattern, frame)
+                    node = operator_node(self, name, pattern, frame)
                     slots = [self.output(node, i) if want else core.ABSENT for i, want in enumerate(wanted)]
                 else:
-                    slots = self._named(name, pattern, frame, wanted)
+                    slots = named_results(self, name, pattern, frame, wanted)
                 self.depth -= 1
                 return slots
             case syntax.TuplePattern():
@@ -298,152 +296,11 @@ class Builder:
         if isinstance(pattern, syntax.CallPattern) and len(pattern.names) == 1:
             name = pattern.names[0]
             if name[:1].isupper() or "::" in name:
-                return self._node(name, pattern, frame)
+                return operator_node(self, name, pattern, frame)
         made = self.makers.get(self.root(self.build(pattern, frame)))
         if made is None:
             raise LoweringError(pattern.span, "only the result of an operator has further outputs")
         return made[0]
-
-    # ---- operators
-
-    def _node(self, op: str, call: syntax.CallPattern, frame: Frame) -> int:
-        operator = operators.find(op)
-        inputs: list[int] = []
-        rest: str | None = None
-        for argument in call.args:
-            if isinstance(argument, syntax.Rest):
-                rest = self._rest(argument, frame, inputs)
-            else:
-                inputs.append(self.build(argument, frame, _optional_input(operator, len(inputs))))
-        attributes: list[syntax.KeywordPattern] = []
-        for keyword in call.keywords:
-            position = _input_called(operator, keyword.name)
-            if position is None:
-                attributes.append(keyword)
-                continue
-            while len(inputs) <= position:
-                inputs.append(core.ABSENT)
-            inputs[position] = self.build(_as_input(keyword), frame, _optional_input(operator, position))
-        while rest is None and inputs and inputs[-1] == core.ABSENT:
-            inputs.pop()
-        node = len(self.nodes)
-        self.nodes.append(DraftNode(op, call.span, inputs, [], rest))
-        for position, slot in enumerate(inputs):
-            literal = self.slots[self.root(slot)].literal if slot != core.ABSENT else None
-            if literal is not None:
-                self.clauses.append(LiteralClause(literal[0].span, node, position, slot, *literal))
-        for keyword in attributes:
-            self._attribute(node, keyword, frame)
-        return node
-
-    def _rest(self, rest: syntax.Rest, frame: Frame, inputs: list[int]) -> str | None:
-        """The key of a list capture, or None after its members, given as patterns, have been added to `inputs`."""
-        cell = self.cell(frame, rest.name)
-        if cell.members is not None:
-            for pattern, origin in cell.members:
-                inputs.append(self.build(pattern, origin))
-            return None
-        if cell.state == names.OPEN:
-            taken = set(self.lists)
-            key = rest.name if rest.name not in taken else f"{rest.name}.{len(taken)}"
-            self.lists.append(key)
-            cell.state, cell.list = names.LIST, key
-        elif cell.state != names.LIST:
-            raise LoweringError(rest.span, f"`{rest.name}` is not a list of inputs")
-        return cell.list
-
-    def _attribute(self, node: int, keyword: syntax.KeywordPattern, frame: Frame) -> None:
-        value = keyword.value
-        if not isinstance(value, syntax.Name) or not self._captures(value.name, frame):
-            if keyword.optional and self.choices.choose(2):
-                self.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame, absent=True))
-            else:
-                self.clauses.append(AttributeClause(keyword.span, node, keyword.name, value, frame))
-            return
-        cell = self.cell(frame, value.name)
-        if keyword.optional and (cell.state == names.ABSENT or (cell.state == names.OPEN and self.choices.choose(2))):
-            cell.state = names.ABSENT
-            self.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame, absent=True))
-        elif cell.state == names.ABSENT:
-            raise Pruned
-        elif cell.state == names.OPEN and cell.thunk is None:
-            cell.state, cell.node, cell.attribute = names.ATTRIBUTE, node, keyword.name
-            self.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame))
-        else:
-            if cell.thunk is not None and cell.state == names.OPEN:
-                self.literal_cell(cell, keyword.span)
-            self.clauses.append(AttributeClause(keyword.span, node, keyword.name, value, frame))
-
-    def _captures(self, name: str, frame: Frame) -> bool:
-        """Whether an attribute's value names a capture, rather than a dimension, a `let` or an option."""
-        if name in frame.names.dimensions or name not in frame.names.captured:
-            return False
-        return self.embeds or name not in frame.names.given or frame.depth > 0 or name in frame.cells
-
-    # ---- named patterns
-
-    def _named(self, name: str, call: syntax.CallPattern, frame: Frame, wanted: Sequence[bool]) -> list[int]:
-        decl = self.named(name, call.span.file)
-        if decl is None:
-            raise LoweringError(call.span, f"unknown pattern `{name}`")
-        inner = Frame(decl.span.file, self.cache.of(decl), None, frame.depth + 1)
-        if inner.depth > 40:
-            raise LoweringError(call.span, f"pattern `{name}` is built from itself")
-        self._bind_arguments(decl, call, frame, inner)
-        self.declare_where(decl.tail.where, inner)
-        slots = self.results(decl.pattern, inner, wanted)
-        self.build_unreferenced(inner)
-        self.tail(decl.tail, inner)
-        return slots
-
-    def _bind_arguments(self, decl: syntax.PatternDecl, call: syntax.CallPattern, frame: Frame, inner: Frame) -> None:
-        positional = list(call.args)
-        keywords = {keyword.name: keyword for keyword in call.keywords}
-        for parameter in decl.parameters:
-            if parameter.rest:
-                self._bind_list(parameter, positional, frame, inner)
-                positional = []
-            elif positional:
-                self._bind_one(parameter, positional.pop(0), frame, inner)
-            elif parameter.name in keywords:
-                self._bind_one(parameter, _as_input(keywords.pop(parameter.name)), frame, inner)
-            elif parameter.optional:
-                self.cell(inner, parameter.name).state = names.ABSENT
-            else:
-                raise LoweringError(call.span, f"pattern `{decl.name}` needs an argument for `{parameter.name}`")
-            if parameter.type is not None:
-                cell = self.cell(inner, parameter.name)
-                self.clauses.append(TypeClause(parameter.type.span, cell, parameter.type, inner))
-        if positional or keywords:
-            raise LoweringError(call.span, f"pattern `{decl.name}` takes {len(decl.parameters)} arguments")
-
-    def _bind_one(self, parameter: syntax.Parameter, argument: Any, frame: Frame, inner: Frame) -> None:
-        if parameter.optional:
-            inner.optional.add(parameter.name)
-        match argument:
-            case syntax.ValuePattern():
-                cell = inner.cells[parameter.name] = self.cell(frame, argument.name)
-                cell.constant |= argument.constant
-                if argument.optional or argument.name in frame.optional:
-                    inner.optional.add(parameter.name)
-                if argument.type is not None:
-                    self.clauses.append(TypeClause(argument.type.span, cell, argument.type, frame))
-            case syntax.AnyPattern():
-                cell = self.cell(inner, parameter.name)
-                cell.anything, cell.constant = True, argument.constant or self.embeds
-            case syntax.NonePattern():
-                self.cell(inner, parameter.name).state = names.ABSENT
-                inner.optional.add(parameter.name)
-            case syntax.Rest():
-                raise LoweringError(argument.span, f"`{parameter.name}` takes one value, not a list")
-            case _:
-                self.cell(inner, parameter.name).thunk = (argument, frame)
-
-    def _bind_list(self, parameter: syntax.Parameter, arguments: list[Any], frame: Frame, inner: Frame) -> None:
-        if len(arguments) == 1 and isinstance(arguments[0], syntax.Rest):
-            inner.cells[parameter.name] = self.cell(frame, arguments[0].name)
-        else:
-            self.cell(inner, parameter.name).members = tuple((argument, frame) for argument in arguments)
 
     def build_unreferenced(self, frame: Frame) -> None:
         """Inner nodes that no pattern mentions (a guard or the template does) must match all the same."""
@@ -453,26 +310,3 @@ class Builder:
                 cell = self.cell(frame, named[0]) if named else None
                 if cell is None or cell.thunk is not None:
                     self.build_where(binding, frame)
-
-
-def _optional_input(operator: operators.Operator | None, position: int) -> bool:
-    if operator is None:
-        return True
-    formal = operator.input(position)
-    return formal is None or formal.kind == "optional"
-
-
-def _input_called(operator: operators.Operator | None, name: str) -> int | None:
-    """The position of an input called `name`, where the operator has no such attribute: `axes` of ReduceMean."""
-    if operator is None or name in operator.attributes:
-        return None
-    return next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
-
-
-def _as_input(keyword: syntax.KeywordPattern) -> Any:
-    value = keyword.value
-    if isinstance(value, syntax.Name):
-        return syntax.ValuePattern(value.span, value.name, optional=keyword.optional)
-    if isinstance(value, syntax.NoneExpr):
-        return syntax.NonePattern(value.span)
-    return syntax.LiteralPattern(value.span, value)

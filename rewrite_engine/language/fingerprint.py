@@ -11,7 +11,7 @@ from rewrite_engine.language.forks import AttributeClause, Clause, EqualClause, 
 from rewrite_engine.language.names import Cell, Frame
 
 if TYPE_CHECKING:
-    from rewrite_engine.language.draft import Draft
+    from rewrite_engine.language.layout import Draft
 
 Numbers = Mapping[int, int]
 

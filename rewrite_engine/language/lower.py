@@ -15,7 +15,8 @@ from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import syntax
 from rewrite_engine.language.convert import as_expression, as_pattern, captures
 from rewrite_engine.language.core import ABSENT, CoreRule, PatternNode, Slot, Template, Variant
-from rewrite_engine.language.draft import Source, expand_all
+from rewrite_engine.language.draft import expand_all
+from rewrite_engine.language.layout import Source
 from rewrite_engine.language.names import LoweringError, NamesCache
 from rewrite_engine.language.program import Program, RestFlags
 from rewrite_engine.language.scope import Scope, TargetScope
