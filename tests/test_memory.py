@@ -50,6 +50,7 @@ def test_blocks_of_a_pool_are_never_live_together(rows: list[tuple[int, int, int
 def test_pools_are_reused_as_soon_as_they_are_free() -> None:
     blocks = [Block("a", 9, 0, 1), Block("b", 9, 1, 2), Block("c", 5, 2, 3), Block("d", 5, 5, 6), Block("e", 1, 2, 6)]
     assert pool(blocks) == {"a": 0, "b": 1, "c": 0, "d": 0, "e": 2}
+    assert pool([Block("a", 9, 0, 1), Block("b", 8, 0, 4), Block("c", 5, 5, 6)]) == {"a": 0, "b": 1, "c": 1}
 
 
 def test_a_chain_needs_no_more_than_its_peak() -> None:

@@ -120,6 +120,26 @@ def test_memory_is_poisoned_before_every_run() -> None:
     assert np.isnan(calls).all()
 
 
+def test_a_run_starts_without_anything_of_the_run_before() -> None:
+    bundle = fake_bundle(small_graph())
+    seen: list[np.ndarray] = []
+    found: list[bool] = []
+
+    def curious(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        found.extend(bool(np.isnan(array).all()) for array in seen)
+        bundle.kernels["host_twice_1"](inputs, outputs)
+
+    def remembered(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        bundle.kernels["npu_add_1"](inputs, outputs)
+        seen.append(outputs[0])
+
+    kernels = {**bundle.kernels, "host_twice_1": curious, "npu_add_1": remembered}
+    executor = Executor(replace(bundle, kernels=kernels))
+    executor.run(small_inputs())
+    executor.run(small_inputs())
+    assert found == [True]
+
+
 def test_results_in_the_bytes_of_operands_come_out_wrong() -> None:
     """Not only the proof beforehand, the run too shows that bytes are shared while both values are live."""
     bundle = fake_bundle(small_graph())
