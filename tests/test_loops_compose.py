@@ -69,6 +69,17 @@ def test_pointwise_work_is_not_repeated_by_a_window_or_a_matrix_product():
     assert counts(builder.program([conv(builder, builder.map(lambda v: maximum(v, 0), x), w)])) == (2, 2)
 
 
+def test_heavy_work_is_not_repeated_by_a_broadcast_or_a_guarded_reduction():
+    builder = Builder()
+    x, y = builder.input((3,), "float32"), builder.input((8, 3), "float32")
+    e = builder.map(lambda v: call("exp", v), x)
+    assert counts(builder.program([builder.map(lambda u, v: u + v, e, y)])) == (2, 2)
+    total = builder.compute((), lambda k: builder.load_padded(e, [k], 0), (50,), "sum")
+    assert counts(builder.program([total])) == (2, 2)
+    total = builder.compute((), lambda k: e[k], (3,), "sum")
+    assert counts(builder.program([total])) == (2, 1)
+
+
 def test_a_pad_joins_the_convolution_that_reads_it():
     builder = Builder()
     x, w = builder.input((1, 2, 8, 8), "float32"), builder.input((3, 2, 3, 3), "float32")

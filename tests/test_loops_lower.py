@@ -105,6 +105,11 @@ def test_equal_kernels_lower_to_equal_programs_whatever_their_names():
             {"x": f32(3), "y": f32(4)},
             r"its output y is float32\[4\] in the model, its loop nest makes float32\[3\]",
         ),
+        (
+            kernel(("x", "z"), ("y",), node("Add", ("x", "z"), ("y",))),
+            {"x": f32(3), "z": f32(4)},
+            r"operator Add \(y\): its operands float32\[3\], float32\[4\] do not fit together",
+        ),
         (kernel(("x",), ("y",), node("Relu", ("x",), ("y",))), {}, "the type of its input x is not known"),
     ],
 )

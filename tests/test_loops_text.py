@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -59,6 +62,34 @@ def test_host_operators_are_stored():
     (found,) = run(read, [np.array([1, 4, 2, 3], np.float32)])
     assert found.tolist() == [4, 3]
     assert "t0, t1 = host sort(x0; axis=0, count=2, largest=True)" in render(read)
+
+
+SCRIPT = """
+import json
+from rewrite_engine.loops.build import Builder
+from rewrite_engine.loops.compose import compose
+from rewrite_engine.loops.expr import call, maximum
+from rewrite_engine.loops.nest import render
+from rewrite_engine.loops.serialize import to_json
+b = Builder()
+x, w = b.input((2, 8, 6), "float32"), b.input((6, 8), "float32")
+h = b.transpose(b.reshape(x, (2, 8, 2, 3)), [0, 2, 1, 3])
+e = b.map(lambda u, v: call("exp", u - v), h, b.reduce(h, [-1], "max"))
+y = b.map(lambda u, v: u / v + maximum(u, v) * (u - v), e, b.reduce(e, [-1], "sum"))
+z = b.compute((2, 8, 8), lambda i, j, k, r: x[i, j, r] * w[r, k], (6,), "sum")
+p = compose(b.program([y, b.map(lambda v: v + 1, z)]))
+print(render(p), json.dumps(to_json(p)))
+"""
+
+
+def test_the_same_text_under_every_hash_seed():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert len(found) == 1 and b"parallel i" in found.pop()
 
 
 @pytest.mark.parametrize("damage", [{"schema": "other/1"}, {"nodes": []}, {"statements": [{}]}, {"tensors": [1]}])

@@ -28,6 +28,10 @@ HEAVY = frozenset(
 """Operations that are not repeated to save a tensor."""
 
 
+MOST_REPEATS = 2
+"""How often, on average, heavy or reduced work may be evaluated per element (a border around a tensor repeats some)."""
+
+
 def compose(program: Program) -> Program:
     """The same inputs, outputs and numbers with fewer statements and temporaries."""
     outputs = program.outputs
@@ -129,10 +133,10 @@ def _absorbs(reader: Compute, producer: Compute, reader_count: int) -> bool:
         return not reduces and (reader_count == 1 or not gathers)
     if reader_count != 1 or (reduces and (contraction(reader) is not None or is_windowed(reader))):
         return False
-    heavy = any(node.op in HEAVY for node in postorder(producer.body))
-    own = {it.expr for it in reader.iters if it.extent != 1}
-    reads = _loads_of(reader, producer.out)
-    return not heavy or (len(reads) == 1 and own <= reads[0].variables)
+    if not reduces and not any(node.op in HEAVY for node in postorder(producer.body)):
+        return True
+    evaluations = math.prod(it.extent for it in reader.iters) * len(_loads_of(reader, producer.out))
+    return evaluations <= MOST_REPEATS * math.prod(it.extent for it in producer.iters)
 
 
 def _loads_of(reader: Compute, name: str) -> list[Expr]:

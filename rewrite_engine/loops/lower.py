@@ -66,6 +66,9 @@ def _operator(
         ) from error
     except Unsupported as error:
         raise RewriteError(f"{where}: {error}") from error
+    except ValueError as error:  # shapes that do not broadcast
+        types = ", ".join("absent" if t is None else f"{t.dtype}{list(t.shape)}" for t in inputs)
+        raise RewriteError(f"{where}: its operands {types} do not fit together: {error}") from error
     if sum(1 for name in node.outputs if name) and len(results) < _last_used(node):
         raise RewriteError(f"{where}: {_last_used(node)} outputs expected, its loop nest computes {len(results)}")
     return results
