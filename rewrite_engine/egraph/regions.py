@@ -36,8 +36,8 @@ def merge_regions(
     for (value, device), sources in sources_of(problem, regions, every).items():
         if not sources:
             raise RewriteError(
-                f"cannot form regions: `{problem.names[value]}` is read in the memory of {problem.devices[device]}, but "
-                "none of the chosen kernels puts it there; choose a kernel that computes it"
+                f"cannot form regions: `{problem.names[value]}` is read in the memory of {problem.devices[device]}, "
+                "but none of the chosen kernels puts it there; choose a kernel that computes it"
             )
     plan = supply(problem, regions)
     if plan.stuck:

@@ -67,7 +67,7 @@ def break_cycles(
 
     A way of v that reads w is *idle* where w cannot be had without v: the first time that v is computed, another way
     does it, so the idle one only runs besides a proper way of v on another target. Relaxed, it becomes a companion and
-    no longer reads w. Whatever is then not needed any more is a chain from v to w, if nothing else is read on the way and
+    no longer reads w. What is then not needed any more is a chain from v to w, if nothing else is read on the way and
     no kernel of it joins several operands; taking such a chain out never splits a region (else: not `safe`).
 
     A cycle that remains is a true choice (A from B or B from A). There, members are put in an order, originals

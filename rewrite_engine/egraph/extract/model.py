@@ -58,6 +58,7 @@ class Machine:
     tracked: tuple[int, ...]
     untracked: tuple[int, ...]
     items: int
+    needed: int | None = None  # the item that any way of computing the value serves: only asked for by merged states
 
     @property
     def position(self) -> dict[int, int]:

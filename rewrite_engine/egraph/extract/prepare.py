@@ -16,7 +16,7 @@ Need = tuple[Memory | None, tuple[int, int] | None]  # one operand: in this memo
 
 
 def operand_needs(problem: Problem, kernel: Kernel) -> list[Need]:
-    """Where the operands of a kernel may come from; constants are left out; nothing can serve a kernel that reads itself."""
+    """Where operands may come from, without constants; nothing can serve a kernel that reads its own value."""
     device = problem.targets[kernel.target].device
     needs: list[Need] = []
     for read in dict.fromkeys(kernel.reads):

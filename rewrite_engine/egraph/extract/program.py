@@ -10,7 +10,7 @@ import numpy as np
 
 from rewrite_engine.egraph.extract.model import Model, Turn, Way
 from rewrite_engine.egraph.extract.options import Option
-from rewrite_engine.egraph.extract.reduce import Limits, Reducer
+from rewrite_engine.egraph.extract.reduce import Limits, Reducer, TooWide
 from rewrite_engine.egraph.extract.state import (
     CHILDREN_PER_WORD,
     COST,
@@ -30,10 +30,12 @@ from rewrite_engine.egraph.extract.step import Stepper
 from rewrite_engine.egraph.extract.tables import Array, Tables
 from rewrite_engine.egraph.problem import Choice
 
+_PORTION = 1500  # states expanded at once
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """A finished run. `cost` is a bound for the model unless a beam was on; `exact`: nothing was merged, cut or overlooked."""
+    """A finished run. `cost` is a bound unless a beam was on; `exact`: nothing was merged, cut or overlooked."""
 
     cost: int
     choices: tuple[Choice, ...]
@@ -53,13 +55,16 @@ class Program:
     """A model with all that its runs share."""
 
     def __init__(self, model: Model) -> None:
+        """A program that merges states without limit needs a machine with the item `needed`."""
         self.model = model
         self.layout: Layout = layout_of(model)
         self.tables = Tables(model.machine, model.values)
         self.stepper = Stepper(model, self.layout, self.tables)
 
     def run(self, limits: Limits, deadline: float | None = None) -> Outcome | None:
-        """The best outcome within the limits, or None when the deadline (of `time.monotonic`) passed.
+        """The best outcome, or None when there were more states than the limits allow or the deadline passed.
+
+        The deadline is a time of `time.monotonic`.
 
         Steps that are alike and start from equal states, as in repeated layers, are computed once.
         """
@@ -69,8 +74,6 @@ class Program:
         records: list[_Record] = []
         base = most = repeated = widest = 0
         for turn in self.model.turns:
-            if deadline is not None and time.monotonic() > deadline:
-                return None
             low = int(states[:, COST].min())
             base += low
             states[:, COST] -= low
@@ -78,7 +81,10 @@ class Program:
             known = memory.get(key)
             repeated += known is not None
             if known is None:
-                known = memory[key] = self._step(reducer, turn, states)
+                try:
+                    known = memory[key] = self._step(reducer, turn, states, deadline)
+                except (TooWide, TimeoutError):
+                    return None
             states = known[0].copy()
             records.append(known[1])
             most = max(most, len(states))
@@ -90,16 +96,28 @@ class Program:
         exact = all(record.exact for record in records) and self.layout.open + LAST_BIT >= widest
         return Outcome(base + int(states[best, COST]), choices, exact, most, repeated)
 
-    def _step(self, reducer: Reducer, turn: Turn, states: Array) -> tuple[Array, _Record]:
-        rows, table = self.stepper.expand(turn, states)
-        rows, exact = reducer.reduce(canonical(self.layout, rows), turn.live)
+    def _step(self, reducer: Reducer, turn: Turn, states: Array, deadline: float | None) -> tuple[Array, _Record]:
+        """Expands the states in portions, to bound the memory, and reduces what comes out."""
+        table, which = self.stepper.table(turn, states)
+        parts = []
+        for start in range(0, len(states), _PORTION):
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError
+            portion = slice(start, start + _PORTION)
+            rows = self.stepper.expand(turn, states[portion], table, which[portion])
+            rows[:, PARENT] += start
+            rows = canonical(self.layout, rows)
+            parts.append(rows if len(states) <= _PORTION else reducer.distinct(rows))
+        width = max(part.shape[1] for part in parts)
+        rows = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
+        rows, exact = reducer.reduce(rows, turn.live)
         heads = rows[:, : self.layout.demand].copy()
         rows = rows.copy()
         rows[:, PARENT : self.layout.demand] = 0
         return rows, _Record(table.options, heads, exact)
 
     def _trace(self, records: list[_Record], state: int) -> tuple[Choice, ...]:
-        """Follows parents from the last state to the first, then replays the decisions to see which regions they make."""
+        """Follows parents from the last state to the first, then replays the decisions to see their regions."""
         decisions = []
         for record, turn in zip(reversed(records), reversed(self.model.turns), strict=True):
             head = record.heads[state]

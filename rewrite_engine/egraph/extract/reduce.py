@@ -22,15 +22,19 @@ _BATCH = 8192
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many states are kept as they are (`exact`), how many after merging the rest (`most`), and how many at all.
+    """How many states are kept as they are (`exact`), and how many after merging the rest (`most`); None: no limit.
 
-    None: no limit. With a `beam` the program gives an upper bound, otherwise a lower one.
+    With a `beam` only so many are kept, and the program gives an upper bound, otherwise a lower one.
     """
 
     exact: int | None = None
     most: int | None = None
     beam: int | None = None
     compared: int = 32  # states that others are compared with
+
+
+class TooWide(Exception):
+    """More states than a limit allows, in a program that cannot merge them further."""
 
 
 class Reducer:
@@ -41,7 +45,7 @@ class Reducer:
     def reduce(self, rows: Array, live: tuple[Coming, ...]) -> tuple[Array, bool]:
         """The states that remain, most promising first, and whether none was merged or cut beyond proof."""
         limits = self.limits
-        rows = self._distinct(rows)
+        rows = self.distinct(rows)
         code = codes(self.layout, rows)
         promise = rows[:, COST].copy()
         for coming in live:
@@ -59,12 +63,15 @@ class Reducer:
         if limits.exact is not None and len(rows) > limits.exact:
             rows, exact = self._soften(rows, limits.exact)
             if limits.most is not None and len(rows) > limits.most:
-                rows, exact = self._fuse(rows, limits.most, live), False
+                if self.tables.machine.needed is None:
+                    raise TooWide
+                rows, exact = self._fuse(rows, limits.most, self.tables.machine.needed, live), False
         if limits.beam is not None and len(rows) > limits.beam:
             rows, exact = rows[: limits.beam], False
         return rows, exact
 
-    def _distinct(self, rows: Array) -> Array:
+    def distinct(self, rows: Array) -> Array:
+        """The cheapest of equal states."""
         state = rows[:, self.layout.demand :]
         key = state @ _HASH[: state.shape[1]]
         order = np.lexsort((rows[:, COST], key))
@@ -120,12 +127,13 @@ class Reducer:
         self._adopt(merged, groups, rest, rest[:, COST])
         return np.concatenate([rows[:keep], merged]), False
 
-    def _fuse(self, rows: Array, most: int, live: tuple[Coming, ...]) -> Array:
+    def _fuse(self, rows: Array, most: int, needed: int, live: tuple[Coming, ...]) -> Array:
         """Beyond half of `most`, states become few: only common demands stay, offers are given up.
 
         Every completion of a member completes the merged state at no more: a demand that went needs no copies, and a
-        kernel or a merge that used an offer that went costs one launch more, which is taken off before. Values of
-        several results cannot leave their regions: there, only equal demands and offers are merged.
+        kernel or a merge that used an offer that went costs one launch more, which is taken off before. A value that
+        all members need in some form is still `needed`. Values of several results cannot leave their regions: there,
+        only equal demands and offers are merged.
         """
         layout, keep = self.layout, most // 2
         rest = rows[keep:]
@@ -140,10 +148,14 @@ class Reducer:
         for coming in live:
             if coming.slot not in solo:
                 plain[:, layout.demand + coming.slot] &= layout.item_mask
-        groups = _groups(plain[:, layout.demand : layout.after])
-        if groups.max() >= most - keep:
-            only = [layout.demand + slot for slot in solo] + columns
-            groups = _groups(plain[:, only]) if only else np.zeros(len(rest), np.int64)
+                some = (plain[:, layout.demand + coming.slot] != 0) | offers[:, coming.slot].any(1)
+                plain[:, layout.demand + coming.slot] |= some.astype(np.int64) << needed
+        only = [layout.demand + slot for slot in solo] + columns
+        asked = (plain[:, layout.demand : layout.offer] != 0).astype(np.int64)
+        for part in (plain[:, layout.demand : layout.after], np.hstack([asked, plain[:, only]]), plain[:, only]):
+            groups = _groups(part) if part.shape[1] else np.zeros(len(rest), np.int64)
+            if groups.max() < most - keep:
+                break
         merged = np.full((groups.max() + 1, rows.shape[1]), -1, np.int64)
         np.bitwise_and.at(merged, groups, plain)
         self._adopt(merged, groups, rest, rest[:, COST] - refund)

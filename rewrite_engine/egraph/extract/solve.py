@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rewrite_engine.diagnostics import RewriteError
@@ -21,10 +21,10 @@ from rewrite_engine.egraph.extract.reduce import Limits
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 
-LADDER = (Limits(100, 2000), Limits(1000, 8000), Limits(8000, 30000), Limits())
-_BEAM = 200
+_LADDER = (Limits(100, 1500), Limits(1000, 6000), Limits(10000, 40000))
+_MERGING = (Limits(30, 100, compared=16), Limits(300, 1000))  # for frontiers that are too wide for the ladder
+_BEAM, _NARROW = 100, 4
 Roots = tuple[tuple[int, int], ...]
-_NARROW = 20
 
 
 class _Search:
@@ -68,9 +68,9 @@ def solve(
 
     `status` is "optimal" when cost and bound are equal, "limit" when time ran out before that, else "feasible": the gap
     asked for was reached, or the problem was out of reach of an exact answer. `beam` keeps that many states per step
-    for the answer, and merges states for the bound, in place of the exact search. `cutoff` is a solution known already: it
-    is returned when nothing cheaper is found. Kernels of constants are never chosen. Raises RewriteError when an output
-    cannot be had.
+    for the answer, and merges states for the bound, in place of the exact search. `cutoff` is a solution known already:
+    it is returned when nothing cheaper is found. Kernels of constants are never chosen. Raises RewriteError when an
+    output cannot be had.
     """
     deadline = None if time_limit is None else time.monotonic() + time_limit
     machine = machine_of(problem)
@@ -83,7 +83,7 @@ def solve(
     unrolled = break_cycles(ways, machine, given, solo, originals)
     search = _Search(problem, Fraction(gap), cutoff)
     if not unrolled.cyclic:
-        timely = _climb(search, _program(problem, machine, ways, roots), deadline, beam, True)
+        timely = _climb(search, _Task(problem, machine, ways, roots, deadline, beam, True))
     else:
         timely = _bound_cycles(search, machine, ways, unrolled, roots, originals, deadline, beam)
         if not search.done:
@@ -91,32 +91,66 @@ def solve(
     return _solution(search, timely)
 
 
-def _program(problem: Problem, machine: Machine, ways: Ways, roots: Roots) -> Program:
-    outputs = [value for value, _ in roots]
-    return Program(build_model(problem, machine, reachable(ways, outputs), roots))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """Ways without cycles and what to do with them. `real`: they are those of the problem, not relaxed ones."""
+
+    problem: Problem
+    machine: Machine
+    ways: Ways
+    roots: Roots
+    deadline: float | None
+    beam: int | None
+    real: bool
+
+    def program(self, merging: bool = False) -> Program:
+        machine = (
+            replace(self.machine, items=self.machine.items + 1, needed=self.machine.items) if merging else self.machine
+        )
+        ways = reachable(self.ways, [value for value, _ in self.roots])
+        return Program(build_model(self.problem, machine, ways, self.roots))
+
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def share(self, part: float) -> float | None:
+        """A deadline that takes this part of the time that is left."""
+        now = time.monotonic()
+        return None if self.deadline is None else now + (self.deadline - now) * part
 
 
-def _climb(search: _Search, program: Program, deadline: float | None, beam: int | None, real: bool) -> bool:
-    """Runs the ladder of relaxations: each is a bound, and an optimum where its trace passes the audit at that cost.
+def _climb(search: _Search, task: _Task) -> bool:
+    """Runs a ladder of relaxations: each is a bound, and an optimum where its trace passes the audit at that cost.
 
-    Whatever the trace is, its kernels make an answer with regions of their own. `real`: the program's ways are those of
-    the problem. Returns whether it came to its end in time.
+    A rung keeps more states exactly than the one before. Where even merged states are too many, or the task asks for a
+    beam, others merge them further, and a beam gives the answer. Whatever a trace is, its kernels make an answer with
+    regions of their own. Returns whether it came to its end in time.
     """
-    for number, limits in enumerate(LADDER[:1] if beam is not None else LADDER):
-        outcome = program.run(limits, deadline)
+    program = task.program()
+    for number, limits in enumerate(_LADDER if task.beam is None else ()):
+        outcome = program.run(limits, task.share(0.5 if number else 0.25))
         if outcome is None:
-            if real and search.best is None:
-                _answer(search, program, None, _NARROW)
-            return False
+            break
         search.bound = max(search.bound, outcome.cost)
-        _take(search, outcome, real)
-        if search.done or (outcome.exact and not number):
-            break
-        if not number and real and not _answer(search, program, deadline, beam or _BEAM):
-            return False
+        _take(search, outcome, task.real)
         if search.done or outcome.exact:
-            break
-    return True
+            return True
+        if not number and task.real:
+            _answer(search, program, task.share(0.25), _BEAM)
+            if search.done:
+                return True
+    merging = task.program(merging=True)
+    for number, limits in enumerate(_MERGING):
+        outcome = None if search.done else merging.run(limits, task.share(0.6))
+        if outcome is not None:
+            search.bound = max(search.bound, outcome.cost)
+            _take(search, outcome, False)
+        if not number and task.real and (search.best is None or task.beam is not None):
+            _answer(search, program, task.share(0.6), task.beam or _BEAM)
+    if search.best is None and task.real:
+        _answer(search, program, None, _NARROW)
+    return not task.late
 
 
 def _take(search: _Search, outcome: Outcome, real: bool) -> None:
@@ -156,7 +190,7 @@ def _bound_cycles(
         ways = reachable(ways_of(problem, machine, possible_kernels(problem)), [value for value, _ in roots])
         given = frozenset(value for value, _ in problem.given)
         relaxed = break_cycles(ways, machine, given, problem.solo, originals).relaxed
-    return _climb(search, _program(problem, machine, relaxed, roots), deadline, beam, False)
+    return _climb(search, _Task(problem, machine, relaxed, roots, deadline, beam, False))
 
 
 def _answer_cycles(
@@ -166,7 +200,7 @@ def _answer_cycles(
     problem, proven = search.problem, search.bound
     kernels = possible_kernels(problem, (way.kernel for mine in unrolled.real.values() for way in mine))
     ways = reachable(ways_of(problem, machine, kernels), [value for value, _ in roots])
-    timely = _climb(search, _program(problem, machine, ways, roots), deadline, beam, True)
+    timely = _climb(search, _Task(problem, machine, ways, roots, deadline, beam, True))
     search.bound = proven
     return timely
 

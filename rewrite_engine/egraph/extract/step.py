@@ -57,16 +57,21 @@ class Stepper:
         live = tuple((c.slot, values[c.value].signature, c.items, c.offers) for c in turn.live)
         return self.intern(("turn", self.local_key(values[turn.value]), turn.slot, turn.child_slots, live))
 
-    def expand(self, turn: Turn, states: Array) -> tuple[Array, OptionTable]:
-        """All successors of the states when the value of the turn is computed, not yet in canonical form."""
+    def table(self, turn: Turn, states: Array) -> tuple[OptionTable, Array]:
+        """The options of all demands for the value of the turn, and which of these demands each state makes."""
         layout, value = self.layout, self.model.values[turn.value]
         offer = layout.offer + turn.slot * layout.offers
         code = states[:, layout.demand + turn.slot] << layout.offers
         for place in range(layout.offers):
             code |= (states[:, offer + place] > 0).astype(np.int64) << place
         found, which = np.unique(code, return_inverse=True)
-        table = self._table(value, tuple(int(c) for c in found))
-        rows, chosen = _multiply(states, table, which.reshape(-1))
+        return self._table(value, tuple(int(c) for c in found)), which.reshape(-1)
+
+    def expand(self, turn: Turn, states: Array, table: OptionTable, which: Array) -> Array:
+        """All successors of the states when the value of the turn is computed, not yet in canonical form."""
+        layout, value = self.layout, self.model.values[turn.value]
+        offer = layout.offer + turn.slot * layout.offers
+        rows, chosen = _multiply(states, table, which)
         first_new = states.shape[1] - layout.open
         kernels = table.tracked.shape[1]
         rows = np.concatenate([rows, np.zeros((len(rows), kernels), np.int64)], axis=1)
@@ -90,7 +95,7 @@ class Stepper:
             if not self.model.values[child].ways:  # an input: it is there before everything, whoever reads it
                 at = layout.after + slot * layout.items
                 rows[:, at : at + layout.items] = 0
-        return rows, table
+        return rows
 
     def _table(self, value: Value, found: tuple[int, ...]) -> OptionTable:
         layout, key = self.layout, self.local_key(value)

@@ -70,7 +70,6 @@ class Tables:
             self._examples.setdefault(value.signature, value)
         self._combinations: dict[int, Combinations] = {}
         self._dearer: dict[tuple[int, int, int], Sparse] = {}
-        self._future: dict[int, Sparse] = {}
         sets = range(1 << self.offers)
         launches, devices = machine.tracked_launches, machine.tracked_devices
         self.launch_of_set: Array = np.array(
@@ -82,7 +81,7 @@ class Tables:
 
     def copy_cost(self, value: Value, source: int, item: int) -> int:
         """From the device `source` into the memory `item`."""
-        return 0 if source == item else value.copies.get((source, item), INFINITE)
+        return 0 if item in (source, self.machine.needed) else value.copies.get((source, item), INFINITE)
 
     def combinations(self, signature: int) -> Combinations:
         if signature not in self._combinations:
@@ -132,20 +131,12 @@ class Tables:
         )
 
     def future(self, signature: int, codes: Array) -> Array:
-        """The least that the copies of a value still cost, given the demand for it."""
-        if signature not in self._future:
-            self._future[signature] = Sparse(lambda keys: self._least(signature, keys))
-        return self._future[signature](codes)
-
-    def _least(self, signature: int, codes: Array) -> Array:
+        """The least that the copies of a value still cost, given the demand for it: all targets compute and join."""
         table = self.combinations(signature)
-        items, offers = codes >> self.offers, codes & self.offer_mask
-        best = np.full(len(codes), INFINITE, np.int64)
-        for joined, copies in zip(table.joined, table.copies, strict=True):
-            cost = copies[items | self.items_of_set[offers & ~joined]]
-            best = np.where(joined & ~offers == 0, np.minimum(best, cost), best)
-        best[codes == 0] = 0
-        return best
+        if not len(table.joined):
+            return np.where(codes == 0, 0, INFINITE)
+        refused = codes & self.offer_mask & ~table.joined[-1]
+        return np.where(codes == 0, 0, table.copies[-1, codes >> self.offers | self.items_of_set[refused]])
 
     def dearer(self, signature: int, coming: Coming, mine: Array, matched: Array, other: Array) -> Array:
         """How much more a state pays for a value than another one, at most, when it copies the other's completion.
