@@ -1,0 +1,156 @@
+## npu: a matrix engine with a memory of its own on the same chip, for convolutions and matrix products with constant
+## weights. Made up, in the manner of the engines of small vision boards.
+##
+## Where the numbers come from: a 16 x 16 array of multiply-accumulate units at 800 MHz is 204 GMACS; a depthwise
+## convolution keeps one column of it busy, 12.8 GMACS. Operands and results of a layer lie in 4 MiB of scratch memory that
+## delivers 16 GB/s; weights are streamed in at 6 GB/s, so layers with many weights and few pixels are better off
+## elsewhere. Starting a job (descriptor, doorbell, interrupt) takes 1.5 us, each layer in it 0.2 us.
+
+include "machines/cores.pat"
+include "std/activations.pat"
+include "std/algebra.pat"
+include "std/batch_norm.pat"
+include "std/conv.pat"
+include "std/gelu.pat"
+include "std/layer_norm.pat"
+
+## DRAM set aside for the engine: weights and the tensors of a job.
+device npu0 { memory 256MiB }
+## A cache is cleaned or invalidated and a transfer engine is started: 0.8 us. It moves 8 GB/s.
+link host <-> npu0: 800ns + bytes / 8GBps
+
+let scratch = 4MiB
+let layer = 200ns
+let stream = 6GBps
+let port = 16GBps
+let array = 200GMACS
+let column = 12GMACS
+let vector_unit = 8GFLOPS
+
+let real = {float16, float32}
+## Channels are stored in groups of eight.
+let in_eights(n) = n % 8 == 0
+let one_column(c) = c.group == c.inputs[0].shape[1] and c.inputs[1].shape[0] == c.group
+## What the address generators can do.
+let window(c) = all(k <= 7 for k in c.kernel_shape) and all(s <= 2 for s in c.strides) and all(d == 1 for d in c.dilations)
+let convolves(c) = (c.group == 1 or one_column(c)) and window(c)
+
+## What the output stage applies to an accumulator: comparisons, or a table that is interpolated.
+pattern output_stage(v) = Relu(v) | clamp(v) | LeakyRelu(v) | HardSwish(v) | Sigmoid(v)
+
+target npu on npu0 {
+  launch 1500ns
+  flops 8GFLOPS
+  bandwidth 16GBps
+  requires all(is_static(t) and t.rank <= 4 for t in inputs + outputs)
+
+  ## One image at a time; input, weights and output of a layer share the scratch memory.
+  composite conv_act(x: real[1, C, _, _], w: real[K, _, _, _], b?: real[K]) = output_stage?(conv)
+    where conv = Conv(x, const w, const b?)
+    if in_eights(C) and in_eights(K) and convolves(conv) and x.bytes + w.bytes + conv.bytes <= scratch
+    cost layer + max(if one_column(conv) then macs / column else macs / array, const_bytes / stream, bytes / port)
+
+  ## The residual is read while the accumulators are written out.
+  composite conv_add_act(x: real[1, C, _, _], w: real[K, _, _, _], b?: real[K], rest: real[...]) =
+      output_stage?(Add(conv, rest))
+    where conv = Conv(x, const w, const b?)
+    if in_eights(C) and in_eights(K) and convolves(conv) and rest.shape == conv.shape
+       and x.bytes + w.bytes + 2 * conv.bytes <= scratch
+    cost layer + max(if one_column(conv) then macs / column else macs / array, const_bytes / stream, bytes / port)
+
+  composite matmul_act(x: real[...], w: real[C, K], b?: real[K]) = {Relu, Gelu}?(linear(x, w, b)) as y
+    if in_eights(C) and in_eights(K) and x.bytes + w.bytes + y.bytes <= scratch
+    cost layer + max(macs / array, const_bytes / stream, bytes / port)
+  composite matmul_add(x: real[...], w: real[C, K], b?: real[K], rest: real[...]) = Add(product, rest)
+    where product = linear(x, w, b)
+    if in_eights(C) and in_eights(K) and rest.shape == product.shape and x.bytes + w.bytes + 2 * rest.bytes <= scratch
+    cost layer + max(macs / array, const_bytes / stream, bytes / port)
+  composite gemm(x: real[_, C], w: real[_, _], b?: real[K]) =
+      Gemm(x, const w, const b?, transA=0, alpha=1, beta=1) as y
+    if in_eights(C) and in_eights(y.shape[1]) and x.bytes + w.bytes + y.bytes <= scratch
+    cost layer + max(macs / array, const_bytes / stream, bytes / port)
+
+  ## Two passes of the vector unit over the rows: moments, then the result.
+  composite norm(x: real[..., C], gain: real[C], bias?: real[C]) =
+      LayerNormalization(x, const gain, const bias?, axis=-1) as y
+    if in_eights(C) and x.bytes + y.bytes <= scratch
+    cost layer + max(flops / vector_unit, 2 * bytes / port)
+
+  ## Tensors of one shape, or a constant laid over the other operand.
+  supports Add(a, b), Sub(a, b), Mul(a, b)
+    if a.dtype in real and (a.shape == b.shape or is_const(b) and broadcasts(b, a))
+    cost layer + bytes / port
+  supports Relu(x), LeakyRelu(x), Sigmoid(x), HardSwish(x), Gelu(x), Clip(x, const _, const _) if x.dtype in real
+    cost layer + bytes / port
+  supports MaxPool(x) as y, AveragePool(x) as y
+    if x.dtype in real and x.rank == 4 and all(k <= 3 for k in y.kernel_shape) and all(s <= 2 for s in y.strides)
+    cost layer + bytes / port
+  supports Reshape(x, _), Flatten(x) if x.dtype in real cost view_cost
+}
+
+test "a convolution and relu6": npu runs
+  Clip(Conv(x: float32[1, 16, 32, 32], const w: float32[32, 16, 3, 3], const b: float32[32], pads=[1, 1, 1, 1]), 0, 6)
+  in conv_act
+test "a depthwise convolution in half precision": npu runs
+  HardSwish(Conv(x: float16[1, 16, 32, 32], const w: float16[16, 1, 5, 5], group=16)) in conv_act
+test "three colours": npu rejects Conv(x: float32[1, 3, 32, 32], const w: float32[16, 3, 3, 3])
+test "ten classes": npu rejects Conv(x: float32[1, 8, 1, 1], const w: float32[10, 8, 1, 1])
+test "two images": npu rejects Conv(x: float32[2, 8, 32, 32], const w: float32[8, 8, 3, 3])
+test "two groups": npu rejects Conv(x: float32[1, 16, 32, 32], const w: float32[16, 8, 3, 3], group=2)
+test "a window of nine": npu rejects Conv(x: float32[1, 8, 32, 32], const w: float32[8, 8, 9, 9])
+test "strides of four": npu rejects Conv(x: float32[1, 8, 32, 32], const w: float32[8, 8, 4, 4], strides=[4, 4])
+test "a dilated window": npu rejects Conv(x: float32[1, 8, 32, 32], const w: float32[8, 8, 3, 3], dilations=[2, 2])
+test "more than the scratch memory":
+  Conv(x: float32[1, 64, 112, 112], const w: float32[64, 64, 1, 1]) is not conv_act
+test "an output stage without exp": Exp(Conv(x: float32[1, 8, 8, 8], const w: float32[8, 8, 1, 1])) is not conv_act
+
+test "a residual block's end": npu runs
+  Relu(Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 3, 3], pads=[1, 1, 1, 1]), r: float32[1, 16, 16, 16]))
+  in conv_add_act
+test "a residual per channel":
+  Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 1, 1]), r: float32[1, 16, 1, 1]) is not conv_add_act
+test "a residual that no longer fits":
+  Add(Conv(x: float32[1, 16, 128, 128], const w: float32[32, 16, 1, 1]), r: float32[1, 32, 128, 128]) is not conv_add_act
+
+test "a linear layer and gelu": npu runs
+  Gelu(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) in matmul_act
+test "a product of two activations": npu rejects MatMul(x: float32[1, 4, 16, 16], y: float32[1, 4, 16, 16])
+test "a width of 12": MatMul(x: float32[1, 16, 64], const w: float32[64, 12]) is not matmul_act
+test "a linear layer and tanh":
+  Tanh(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) is not matmul_act
+test "weights beyond the scratch memory": MatMul(x: float32[1, 16, 1024], const w: float32[1024, 1024]) is not matmul_act
+test "a linear layer and a residual": npu runs
+  Add(Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 64]), const b: float32[64]), r: float32[1, 16, 64])
+  in matmul_add
+test "a residual that is broadcast":
+  Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 64]), r: float32[16, 64]) is not matmul_add
+test "a classifier": npu runs Gemm(x: float32[1, 64], const w: float32[64, 16], const b: float32[16]) in gemm
+test "a scaled product": Gemm(x: float32[1, 64], const w: float32[64, 16], alpha=0.5) is not gemm
+test "a product of columns": Gemm(x: float32[64, 8], const w: float32[64, 16], transA=1) is not gemm
+
+test "layer norm": npu runs
+  LayerNormalization(x: float32[1, 16, 64], const g: float32[64], const b: float32[64], axis=-1) in norm
+test "layer norm over two axes":
+  LayerNormalization(x: float32[1, 16, 64], const g: float32[16, 64], axis=1) is not norm
+test "layer norm of 60": npu rejects LayerNormalization(x: float32[1, 16, 60], const g: float32[60])
+
+test "sums and products": npu runs Sub(Mul(Add(a: float32[1, 8, 4, 4], b: float32[1, 8, 4, 4]), const c: float32[8, 1, 1]), a)
+test "a sum that is broadcast": npu rejects Add(a: float32[1, 8, 4, 4], b: float32[8, 1, 1])
+test "a constant that is the larger": npu rejects Add(a: float32[8, 1, 1], const b: float32[1, 8, 4, 4])
+test "functions": npu runs Clip(Gelu(HardSwish(Sigmoid(LeakyRelu(Relu(x: float32[1, 8, 4, 4]))))), -1, 1)
+test "double precision": npu rejects Relu(x: float64[1, 8, 4, 4])
+test "pooling": npu runs
+  AveragePool(MaxPool(x: float32[1, 8, 16, 16], kernel_shape=[3, 3], strides=[2, 2]), kernel_shape=[2, 2])
+test "a window of seven": npu rejects AveragePool(x: float32[1, 8, 7, 7], kernel_shape=[7, 7])
+test "views": npu runs Reshape(Flatten(x: float32[1, 8, 4, 4]), [8, 16])
+test "views of integers": npu rejects Reshape(x: int64[1, 8], [8])
+test "five dimensions": npu rejects Relu(x: float32[1, 1, 8, 4, 4])
+test "no softmax": npu rejects Softmax(x: float32[1, 16, 64])
+test "no erf": npu rejects Erf(x: float32[1, 16, 64])
+test "no transpose": npu rejects Transpose(x: float32[1, 16, 64], perm=[0, 2, 1])
+test "no concatenation": npu rejects Concat(x: float32[1, 8, 4, 4], y: float32[1, 8, 4, 4], axis=1)
+
+test "too small for the link":
+  place Relu(Conv(x: float32[1, 8, 4, 4], const w: float32[8, 8, 1, 1])) => Relu(Conv(x, w)) on host
+test "large enough":
+  place Relu(Conv(x: float32[1, 64, 28, 28], const w: float32[64, 64, 3, 3])) => Relu(Conv(x, w)) on npu
