@@ -93,6 +93,7 @@ def test_guards_that_hold(guard: str) -> None:
         ("1 / 0 == 1", "has no value"),
         ("item(x) == 1", "`x` is not a constant"),
         ("all(reshape(w, [7]) == 1)", "cannot reshape"),
+        ("all(t.shape[1] == 8 for t in inputs + outputs)", "does not hold: not for `c`: float32[1, 4, 4, 4]"),
     ],
 )
 def test_refusals_say_why(guard: str, message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +50,11 @@ def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
     else:
         code = compiler.compile(clause, env)
         seen = _seen(compiler, clause, env)
+        failing = _first_failing(compiler, clause, env)
 
         def say(match: Match) -> str:
-            return ", ".join(values.show(match.view(slot)) for slot in seen)
+            shown = [values.show(match.view(slot)) for slot in seen]
+            return ", ".join([*shown, *(failing(match) if failing is not None else ())])
 
     if code.constant and code.value is True:
         return None
@@ -67,6 +71,26 @@ def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
         return f"`{text}` does not hold" + (f": {shown}" if shown else "")
 
     return Check(clause.span, check)
+
+
+def _first_failing(compiler: Compiler, clause: syntax.Expr, env: Env) -> Callable[[Match], list[str]] | None:
+    """For `all(… for t in list)`: shows the first element for which it does not hold."""
+    if not (isinstance(clause, syntax.Call) and len(clause.args) == 1):
+        return None
+    over = clause.args[0]
+    if not isinstance(over, syntax.Comprehension) or clause.function != syntax.Name(clause.function.span, "all"):
+        return None
+    items = compiler.compile(over.iterable, env, elements=False)
+    verdicts = compiler.compile(over, env)
+
+    def failing(match: Match) -> list[str]:
+        found, given = verdicts.run(match), items.run(match)
+        if not isinstance(found, tuple) or not isinstance(given, tuple):
+            return []
+        wrong = (item for item, verdict in zip(given, found, strict=True) if values.truth(verdict) is False)
+        return [f"not for {values.show(item)}" for item in itertools.islice(wrong, 1)]
+
+    return failing
 
 
 def _seen(compiler: Compiler, clause: syntax.Expr, env: Env) -> tuple[int, ...]:
