@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 from models import largest_error, parse, random_inputs, run_reference
 from onnx import numpy_helper
 from test_placed_io import branches, same
 
+import rewrite_engine.graph.names as names_module
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph import ABSENT, Names, Term, Terms, Value, bundled_model, from_terms, load, strip, to_terms
 from rewrite_engine.operators import TensorType
@@ -137,6 +140,10 @@ def test_a_mark_on_a_constant_pins_it():
     terms = to_terms(load(model))
     assert {terms.values[i].name: device for i, device in terms.pins.items()} == {"w": "npu0"}
     assert names(terms, terms.nodes[0].inputs) == ["x", "w"]
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(names_module) == (0, 4)
 
 
 def test_names_never_collide():

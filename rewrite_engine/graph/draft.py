@@ -5,6 +5,7 @@ ONNX's converter and shape inference write the whole model out and read it back;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from rewrite_engine.graph.onnx_types import Array, proto_array, proto_type
 from rewrite_engine.operators.types import TensorType
 
 SMALL = 1024
-"""Constants of at most so many bytes (shapes, axes, scales) are shown to the converter and to shape inference."""
+"""Constants of at most so many bytes, 8 an element (shapes, axes, scales), are shown to the converter and to inference."""
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Draft:
         graph = self.graph
         inputs, defaults = len(graph.input), len(graph.initializer)
         for name, tensor in self.constants.items():
-            if tensor.ByteSize() <= SMALL:
+            if is_small(tensor):
                 graph.initializer.append(tensor)
             else:
                 graph.input.append(onnx.ValueInfoProto(name=name, type=_tensor_type(tensor)))
@@ -92,6 +93,11 @@ class Draft:
         """The model with its constants back in place; the draft is not to be used afterwards."""
         self.graph.initializer.extend(self.constants.values())
         return self.model
+
+
+def is_small(tensor: onnx.TensorProto) -> bool:
+    """Whether the converter and shape inference are to see the elements."""
+    return math.prod(tensor.dims) * 8 <= SMALL
 
 
 def replace(field_: object, items: Iterable[object]) -> None:

@@ -13,7 +13,7 @@ import onnx
 from onnx import defs, shape_inference
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.draft import SMALL, Draft, captured, inner_graphs, replace
+from rewrite_engine.graph.draft import Draft, captured, inner_graphs, is_small, replace
 from rewrite_engine.graph.evaluate import QUANTIZERS, UNTRUSTED, evaluate
 from rewrite_engine.graph.markers import OPSET
 from rewrite_engine.graph.onnx_types import Array, proto_type, tensor_proto
@@ -122,7 +122,7 @@ class _Pass:
         for name in node.input:
             if name in constants:
                 types[name] = constant_type_proto(constants[name])
-                if constants[name].ByteSize() <= SMALL:
+                if is_small(constants[name]):
                     data[name] = constants[name]
         if any(n and n not in types for n in node.input):
             return
