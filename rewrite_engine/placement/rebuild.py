@@ -15,6 +15,7 @@ import numpy as np
 from rewrite_engine.egraph.freeze import ENode, Explored
 from rewrite_engine.egraph.fused import kernel_inputs
 from rewrite_engine.egraph.problem import Kernel, Solution
+from rewrite_engine.egraph.supply import INPUT, Source, supply
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT
@@ -72,6 +73,8 @@ class _Rebuild:
         self.parameters: dict[str, np.ndarray] = {}
         self.present: dict[tuple[int, int], str] = {}  # (value, device) -> name, for readers outside the region
         self.inside: dict[tuple[int, int], str] = {}  # (value, region) -> name
+        self.given: dict[int, str] = {}  # value -> the graph input's name
+        self.numbers = sorted({choice.region for choice in solution.choices})
         self.copies: list[CopyCall] = []
 
     def graph(self) -> PlacedGraph:
@@ -80,7 +83,7 @@ class _Rebuild:
         runs = self._runs()
         self._copies()
         calls = [self._call(run) for run in runs]
-        roots = [self._read(self.explored.class_of[i], self._root_device(i), None) for i in terms.outputs]
+        roots = [self._read(self.explored.class_of[i], self._root_device(i)) for i in terms.outputs]
         steps = self._order(runs, calls)
         output_names = tuple(terms.values[i].name for i in terms.outputs)
         return PlacedGraph(
@@ -116,6 +119,7 @@ class _Rebuild:
         """A graph input, present where the problem says it is given."""
         value, name = self.explored.class_of[index], self.explored.terms.values[index].name
         device = min(device for v, device in self.problem.given if v == value)
+        self.given.setdefault(value, name)
         self.present.setdefault((value, device), name)
         return self._add(name, value, device)
 
@@ -141,7 +145,6 @@ class _Rebuild:
                 continue
             name = self._fresh(kernel.value, device, self._target(kernel))
             self.inside[kernel.value, choice.region] = name
-            self.present.setdefault((kernel.value, device), name)
             if node.result is not None:
                 tuples[node.inputs[0], choice.region].outputs[node.result] = name
             else:
@@ -149,24 +152,41 @@ class _Rebuild:
         return runs
 
     def _copies(self) -> None:
-        """Every copy, hop by hop over its cheapest path; a value is present at every stop."""
+        """What every read from memory gets: a computed or given value at once, else a copy, hop by hop over its cheapest
+        path; a value is present at every stop."""
         index = {name: k for k, name in enumerate(self.problem.devices)}
-        for value, source, destination in sorted(self.solution.copies):
+        sources = supply(self.problem, self._regions()).sources
+        for (value, device), source in sorted(sources.items()):
+            if not source.copied:
+                self.present[value, device] = self._made(value, source)
+        for (value, device), source in sorted(sources.items()):
+            if not source.copied:
+                continue
             kind = self.explored.classes[value].type
             assert isinstance(kind, TensorType)
             size = self.machine.size(kind)
-            pair = (self.problem.devices[source], self.problem.devices[destination])
-            for hop in self.machine.paths(size)[pair]:
-                a, b = index[hop.source], index[hop.destination]
-                if (value, b) in self.present:
-                    continue
-                name = self._fresh(value, b, hop.destination)
-                self.copies.append(CopyCall(self.present[value, a], name, hop.source, hop.destination, size, hop.cost))
-                self.present[value, b] = name
+            here = self._made(value, source)
+            for hop in self.machine.paths(size)[self.problem.devices[source.device], self.problem.devices[device]]:
+                stop = index[hop.destination]
+                if (value, stop) not in self.present:
+                    name = self._fresh(value, stop, hop.destination)
+                    self.copies.append(CopyCall(here, name, hop.source, hop.destination, size, hop.cost))
+                    self.present[value, stop] = name
+                here = self.present[value, stop]
 
-    def _read(self, value: int, device: int, region: int | None) -> str:
-        """The name under which a kernel of `region` reads the value, or (None) a reader in that memory."""
-        if region is not None and (value, region) in self.inside:
+    def _regions(self) -> list[list[Kernel]]:
+        regions: dict[int, list[Kernel]] = {number: [] for number in self.numbers}
+        for choice in self.solution.choices:
+            regions[choice.region].append(self.problem.kernels[choice.kernel])
+        return list(regions.values())
+
+    def _made(self, value: int, source: Source) -> str:
+        """The name of a value where a kernel computes it or the graph is given it."""
+        return self.given[value] if source.region == INPUT else self.inside[value, self.numbers[source.region]]
+
+    def _read(self, value: int, device: int, region: int | None = None, home: int | None = None) -> str:
+        """The name under which a value is read from a memory, by a kernel of a region at `home` where one is given."""
+        if region is not None and device == home and (value, region) in self.inside:
             return self.inside[value, region]
         constant = self.explored.classes[value].constant
         if (value, device) not in self.present and constant is not None:
@@ -185,7 +205,7 @@ class _Rebuild:
         target = self._target(kernel)
         host = self._host_operands(node)
         operands = [
-            "" if value == ABSENT else self._read(value, 0 if k in host else device, None if k in host else run.region)
+            "" if value == ABSENT else self._read(value, 0 if k in host else device, run.region, device)
             for k, value in enumerate(node.inputs)
         ]
         short = node.op.rsplit("::", 1)[-1]
