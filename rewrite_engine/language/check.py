@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rewrite_engine.diagnostics import Problem, did_you_mean
 from rewrite_engine.language import functions, locate, syntax
-from rewrite_engine.language.bindings import bind
+from rewrite_engine.language.bindings import NODE, VALUE, bind
 from rewrite_engine.language.check_expressions import Reader, check_let, read
 from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, head, unsupported
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
@@ -152,6 +152,8 @@ def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: se
     _tail(decl.tail, reader)
     reader.builds = "rule"
     _template(decl.right, reader)
+    _results(decl, problems)
+    _constants(decl, reader)
     unused_names(reader, "rule")
 
 
@@ -171,3 +173,40 @@ def _template(right: syntax.Expr, reader: Reader) -> None:
 
 def _inputs(expr: syntax.Expr) -> list[syntax.Name | syntax.Like | syntax.Rest]:
     return [node for node in walk((expr,)) if isinstance(node, syntax.Name | syntax.Like | syntax.Rest)]
+
+
+def _results(decl: syntax.RuleDecl, problems: list[Problem]) -> None:
+    """Both sides of a rule give as many results."""
+    left = len(decl.left.items) if isinstance(decl.left, syntax.TuplePattern) else 1
+    right = len(decl.right.items) if isinstance(decl.right, syntax.TupleExpr) else 1
+    if left != right:
+        message = f"the left side has {left} result{'s' * (left != 1)}, the right side {right}"
+        problems.append(Problem(decl.right.span, message))
+
+
+def _constants(decl: syntax.RuleDecl, reader: Reader) -> None:
+    """Arithmetic and functions on the right side compute constants, so what they read must be constant."""
+    settled = {
+        argument.name
+        for node in walk((decl.tail.guard,))
+        if isinstance(node, syntax.Call) and isinstance(node.function, syntax.Name) and node.function.name == "is_const"
+        for argument in node.args
+        if isinstance(argument, syntax.Name)
+    }
+    for node in walk((decl.right,)):
+        operands: tuple[object, ...] = ()
+        if isinstance(node, syntax.Binary) and node.op not in ("and", "or"):
+            operands = (node.left, node.right)
+        elif isinstance(node, syntax.Call) and isinstance(node.function, syntax.Name):
+            function = functions.find(node.function.name)
+            operands = node.args if function is not None and function.elements else ()
+        for operand in operands:
+            if not isinstance(operand, syntax.Name):
+                continue
+            bound = reader.bindings.names.get(operand.name)
+            if bound is None or bound.constant or bound.name in settled or bound.kind not in (VALUE, NODE):
+                continue
+            if bound.operators is not None:  # otherwise a named pattern may know better
+                message = f"`{bound.name}` is not constant: arithmetic and functions compute constants"
+                hint = f"build an operator, such as Mul({bound.name}, …), or match `const {bound.name}`"
+                reader.problem(operand.span, message, hint)
