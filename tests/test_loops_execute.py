@@ -58,6 +58,25 @@ def test_convolutions(x, w, options):
     assert_close(run(program, inputs), run(program, inputs, interpret))
 
 
+def test_large_windows_are_accumulated_tap_by_tap():
+    builder = Builder()
+    x, w = builder.input((2, 8, 33, 34), "float32"), builder.input((8, 1, 3, 3), "float32")
+    depthwise = conv(builder, x, w, pad=1, group=8)
+    pooled = builder.compute(
+        (2, 8, 17, 17), lambda n, c, i, j, u, v: builder.load_padded(x, [n, c, 2 * i + u - 1, 2 * j + v], -np.inf),
+        (3, 2), "max",
+    )  # fmt: skip
+    program = builder.program([depthwise, pooled])
+    assert all(execute._by_taps(compute, 2 * 8 * 17 * 17) for compute in program.statements)
+    a, b = elements(program, 0)
+    found = run(program, [a, b])
+    wide = np.pad(a, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    taps = [wide[:, :, u : u + 33, v : v + 34] * b[:, 0, u, v].reshape(8, 1, 1) for u in range(3) for v in range(3)]
+    low = np.pad(a, ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-np.inf)
+    largest = np.max([low[:, :, u : u + 33 : 2, v : v + 33 : 2] for u in range(3) for v in range(2)], axis=0)
+    assert_close(found, [sum(taps), largest])
+
+
 def test_batched_convolution_is_a_matrix_product_without_gathering_a_batch_per_row():
     builder = Builder()
     y = conv(builder, builder.input((3, 4, 6, 6), "float32"), builder.input((8, 4, 3, 3), "float32"), pad=1)

@@ -117,9 +117,10 @@ def test_text_has_the_parentheses_it_needs():
 
 
 def test_nodes_that_nobody_holds_leave_the_table():
+    iterators = [var("gone", 100 + k) for k in range(50)]
     gc.collect()
     before = len(expr._nodes)
-    kept = [load("gone", [var("gone", 100 + k)], "float32") * 2 for k in range(50)]
+    kept = [load("gone", [iterator], "float32") * 2 for iterator in iterators]
     assert len(expr._nodes) >= before + 100
     del kept
     gc.collect()

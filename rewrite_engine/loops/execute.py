@@ -25,6 +25,7 @@ from rewrite_engine.loops.index import subtract, terms
 BLOCK = 1 << 16  # elements of a box that is evaluated node by node: temporaries stay in the cache
 LARGEST = 1 << 23  # elements of a gathered operand or of a reduced box
 MOST_TAPS = 256  # points of a window that is accumulated one after the other
+LEAST_TAPPED = 1 << 12  # elements of a box that make it worth it
 MOST_CUTS = 64  # boxes that conditions may cut a compute into
 
 Ranges = dict[Expr, tuple[int, int]]
@@ -201,7 +202,7 @@ def _is_padded(node: Expr, shape_of: Mapping[str, tuple[int, ...]]) -> bool:
 def _by_taps(compute: Compute, size: int) -> bool:
     """Whether a window is accumulated point by point: overlapping reads of which no matrix product can be made."""
     points = math.prod(it.extent for it in compute.reduction)
-    if compute.combine is None or not 1 < points <= MOST_TAPS or size < points or not is_windowed(compute):
+    if compute.combine is None or not 1 < points <= MOST_TAPS or size < LEAST_TAPPED or not is_windowed(compute):
         return False
     spec = contraction(compute)
     return spec is None or not spec.rows or not spec.columns

@@ -8,6 +8,7 @@ so both sides of a `select` may be evaluated anywhere.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -154,6 +155,7 @@ def const(value: Scalar, dtype: str) -> Expr:
     return intern("const", (), dtype, float(element) if is_float(dtype) else int(element))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def var(name: str, extent: int) -> Expr:
     """An iterator over 0 .. extent-1; one that can only be 0 is the constant 0."""
     return const(0, INDEX) if extent == 1 else intern("var", (), INDEX, (name, int(extent)))
