@@ -16,7 +16,7 @@ from rewrite_engine.graph.onnx_types import Array, proto_array, proto_type
 from rewrite_engine.operators.types import TensorType
 
 SMALL = 1024
-"""Constants of at most so many bytes, 8 an element (shapes, axes, scales), are shown to the converter and to inference."""
+"""Constants of at most so many bytes, 8 an element, are shown to the converter and to inference: shapes, axes, scales."""
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Draft:
 
 def is_small(tensor: onnx.TensorProto) -> bool:
     """Whether the converter and shape inference are to see the elements."""
-    return math.prod(tensor.dims) * 8 <= SMALL
+    return bool(math.prod(tensor.dims) * 8 <= SMALL)
 
 
 def replace(field_: object, items: Iterable[object]) -> None:
