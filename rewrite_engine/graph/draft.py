@@ -16,7 +16,7 @@ from rewrite_engine.graph.onnx_types import Array, proto_array, proto_type
 from rewrite_engine.operators.types import TensorType
 
 SMALL = 1024
-"""Constants of at most so many bytes, 8 an element, are shown to the converter and to inference: shapes, axes, scales."""
+"""Constants of at most so many bytes, 8 an element (shapes, axes, scales), are shown to converter and inference."""
 
 
 @dataclass(slots=True)
