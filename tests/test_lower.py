@@ -71,6 +71,8 @@ def test_the_same_name_absent_in_one_place_is_absent_in_all() -> None:
         "$Conv=Conv(x,w); $Conv.2=Conv(v,w); $Add=Add($Conv,$Conv.2)",
     ]
     assert len(variants("rule r: Add(Conv(x, w, b?), Relu(b)) => x")) == 1  # read where it must be there
+    assert len(variants("rule r: Softmax(LogSoftmax(x, axis=a?), axis=a) => x")) == 1
+    assert len(variants("rule r: LogSoftmax(Softmax(x, axis=a?), axis=a?) => x")) == 2
 
 
 def test_named_patterns_hide_their_inner_names_and_share_arguments() -> None:
@@ -114,6 +116,8 @@ def test_kernel_inputs_are_parameters_then_constants() -> None:
         ["x", "xs[0]", "xs[1]", "w", "$literal", "$_"],
     ]
     assert expanded[0].slots[expanded[0].inputs[-1]].constant  # `_` is embedded
+    variant = rule_of(target("composite c(x) = Relu(Conv(_, const w, x))"), "t.c").variants[0]
+    assert [variant.slots[slot].name for slot in variant.inputs] == ["x", "w", "$_"]
 
 
 def test_bare_capabilities_take_any_inputs() -> None:
