@@ -93,7 +93,7 @@ def random_problem(seed: int, operators: int | None = None, cyclic: bool = False
     )
 
 
-def brute_force(problem: Problem, limit: int, budget: int = 400_000) -> int | None:
+def brute_force(problem: Problem, limit: int, budget: int = 150_000) -> int | None:
     """The least cost of all solutions that cost at most `limit`; None if there is none. TimeoutError beyond the budget."""
     best = [limit + 1]
     steps = [budget]
@@ -109,14 +109,20 @@ def _selections(problem: Problem, best: list[int], steps: list[int]) -> Iterator
         if kernel.value not in problem.resident:
             by_value.setdefault(kernel.value, {}).setdefault(kernel.target, []).append(number)
     inputs = {value for value, _ in problem.given}
+    least = {
+        value: 0 if value in inputs else min(problem.kernels[k].cost for ks in targets.values() for k in ks)
+        for value, targets in by_value.items()
+    }
 
     def visit(pending: list[int], done: frozenset[int], chosen: list[int], cost: int) -> Iterator[list[int]]:
         steps[0] -= 1
         if steps[0] < 0:
             raise TimeoutError
-        if cost >= best[0]:
-            return
         pending = [v for v in dict.fromkeys(pending) if v not in done and v not in problem.resident]
+        used = {problem.kernels[k].target for k in chosen}
+        launches = sum(problem.targets[t].launch for t in used)
+        if cost + launches + sum(least.get(v, 0) for v in pending) >= best[0]:
+            return
         if not pending:
             yield chosen
             return
@@ -133,48 +139,46 @@ def _selections(problem: Problem, best: list[int], steps: list[int]) -> Iterator
 
 
 def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: list[int]) -> None:
-    """All partitions of the kernels into connected regions of one target, the fewest launches first."""
+    """All partitions of the kernels into connected regions of one target."""
     kernels = [problem.kernels[k] for k in chosen]
     base = sum(kernel.cost for kernel in kernels)
-    solo_readers = [
-        (a, b)
-        for a, x in enumerate(kernels)
-        for b, y in enumerate(kernels)
-        if x.target == y.target and x.value in problem.solo and any(r.value == x.value for r in y.reads)
-    ]
-    for y in kernels:  # a value of several results must be computed on the target that reads it
-        for read in y.reads:
-            if read.value in problem.solo and not any(k.value == read.value and k.target == y.target for k in kernels):
-                return
-    edges = {
-        (a, b)
-        for a, x in enumerate(kernels)
-        for b, y in enumerate(kernels)
-        if x.target == y.target
-        and any(r.value == x.value and r.device in (None, problem.targets[y.target].device) for r in y.reads)
-    }
-    partitions = []
-    for regions in _connected_partitions(len(kernels), edges, kernels):
-        where = {k: n for n, region in enumerate(regions) for k in region}
-        if all(where[a] == where[b] for a, b in solo_readers):
-            launches = sum(problem.targets[kernels[region[0]].target].launch for region in regions)
-            if base + launches < best[0]:
-                partitions.append((launches, regions, where))
-    partitions.sort(key=lambda p: (p[0], -len(p[1])))
-    for launches, regions, where in partitions:
-        steps[0] -= 10
+    together: set[tuple[int, int]] = set()  # a value of several results is computed in the region that reads it
+    edges: set[tuple[int, int]] = set()
+    for b, reader in enumerate(kernels):
+        for read in reader.reads:
+            makers = [a for a, k in enumerate(kernels) if k.value == read.value and k.target == reader.target]
+            if read.value in problem.solo:
+                if not makers:
+                    return
+                together.update((a, b) for a in makers)
+            if read.device in (None, problem.targets[reader.target].device):
+                edges.update((a, b) for a in makers)
+    for launches, regions in _connected_partitions(problem, kernels, edges, together, base, best):
+        steps[0] -= 1
         if steps[0] < 0:
             raise TimeoutError
-        if base + launches >= best[0]:
-            return
-        copies = _cheapest_copies(problem, kernels, regions, where, best[0] - base - launches)
-        if copies is not None:
-            best[0] = base + launches + copies
+        where = {k: n for n, region in enumerate(regions) for k in region}
+        if all(where[a] == where[b] for a, b in together) and base + launches < best[0]:
+            copies = _cheapest_copies(problem, kernels, regions, where, best[0] - base - launches)
+            if copies is not None:
+                best[0] = base + launches + copies
 
 
-def _connected_partitions(count: int, edges: set[tuple[int, int]], kernels: list[Kernel]) -> Iterator[list[list[int]]]:
-    """Set partitions whose parts are of one target and connected by operands."""
+def _connected_partitions(
+    problem: Problem,
+    kernels: list[Kernel],
+    edges: set[tuple[int, int]],
+    together: set[tuple[int, int]],
+    base: int,
+    best: list[int],
+) -> Iterator[tuple[int, list[list[int]]]]:
+    """(launches, set partition): parts are of one target and connected by operands, cheap enough to be the best.
+
+    Where a launch costs nothing, kernels that need not be together are kept apart: that is never dearer, and a partition
+    that holds still holds when a region is split.
+    """
     linked = edges | {(b, a) for a, b in edges}
+    bound = together | {(b, a) for a, b in together}
 
     def connected(part: list[int]) -> bool:
         reached, todo = {part[0]}, [part[0]]
@@ -186,21 +190,25 @@ def _connected_partitions(count: int, edges: set[tuple[int, int]], kernels: list
                     todo.append(other)
         return len(reached) == len(part)
 
-    def grow(number: int, parts: list[list[int]]) -> Iterator[list[list[int]]]:
-        if number == count:
-            if all(map(connected, parts)):
-                yield [list(part) for part in parts]
+    def grow(number: int, parts: list[list[int]], launches: int) -> Iterator[tuple[int, list[list[int]]]]:
+        if base + launches >= best[0]:
             return
-        for part in parts:
-            if kernels[part[0]].target == kernels[number].target:
+        if number == len(kernels):
+            if all(map(connected, parts)):
+                yield launches, [list(part) for part in parts]
+            return
+        target = kernels[number].target
+        launch = problem.targets[target].launch
+        for part in list(parts):
+            if kernels[part[0]].target == target and (launch or any((k, number) in bound for k in part)):
                 part.append(number)
-                yield from grow(number + 1, parts)
+                yield from grow(number + 1, parts, launches)
                 part.pop()
         parts.append([number])
-        yield from grow(number + 1, parts)
+        yield from grow(number + 1, parts, launches + launch)
         parts.pop()
 
-    yield from grow(0, [])
+    yield from grow(0, [], 0)
 
 
 def _cheapest_copies(

@@ -10,7 +10,7 @@ import numpy as np
 
 from rewrite_engine.egraph.extract.model import Model, Turn, Way
 from rewrite_engine.egraph.extract.options import Option
-from rewrite_engine.egraph.extract.reduce import Limits, Reducer, TooWide
+from rewrite_engine.egraph.extract.reduce import Limits, Reducer
 from rewrite_engine.egraph.extract.state import (
     CHILDREN_PER_WORD,
     COST,
@@ -61,10 +61,9 @@ class Program:
         self.tables = Tables(model.machine, model.values)
         self.stepper = Stepper(model, self.layout, self.tables)
 
-    def run(self, limits: Limits, deadline: float | None = None) -> Outcome | None:
-        """The best outcome, or None when there were more states than the limits allow or the deadline passed.
-
-        The deadline is a time of `time.monotonic`.
+    def run(self, limits: Limits, deadline: float | None = None) -> Outcome:
+        """The best outcome. Raises TooWide when there are more states than the limits allow, TimeoutError when the
+        deadline (a time of `time.monotonic`) has passed.
 
         Steps that are alike and start from equal states, as in repeated layers, are computed once.
         """
@@ -81,10 +80,7 @@ class Program:
             known = memory.get(key)
             repeated += known is not None
             if known is None:
-                try:
-                    known = memory[key] = self._step(reducer, turn, states, deadline)
-                except (TooWide, TimeoutError):
-                    return None
+                known = memory[key] = self._step(reducer, turn, states, deadline)
             states = known[0].copy()
             records.append(known[1])
             most = max(most, len(states))

@@ -1,0 +1,66 @@
+"""The runs that a search makes, from quick and rough to slow and exact, and the time that each may take."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rewrite_engine.egraph.extract.program import Outcome, Program
+from rewrite_engine.egraph.extract.reduce import Limits, TooWide
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One run within limits, for a `part` of the time that is left.
+
+    `kind` is "bound"; "merging", a bound for frontiers that are too wide for those; or "answer", a beam.
+    """
+
+    kind: str
+    limits: Limits
+    part: float
+    last: bool = False  # worth while even when there is a bound already
+
+
+LADDER = (
+    Rung("bound", Limits(100, 1500), 0.3),
+    Rung("answer", Limits(beam=100, compared=8), 0.4),
+    Rung("bound", Limits(1000, 6000), 0.4),
+    Rung("merging", Limits(30, 100, compared=16), 0.5),
+    Rung("bound", Limits(10000, 40000), 0.6),
+    Rung("merging", Limits(300, 1000), 1, last=True),
+)
+LAST_RESORT = Limits(beam=4, compared=8)
+
+
+def with_beam(beam: int) -> tuple[Rung, ...]:
+    """A beam of this width, and bounds of about the same effort."""
+    return (
+        Rung("merging", Limits(30, 100, compared=16), 0.4),
+        Rung("answer", Limits(beam=beam, compared=8), 0.6),
+        Rung("merging", Limits(300, 1000), 1, last=True),
+    )
+
+
+class Clock:
+    """How much time is left, and whether something had to be cut short."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self.ran_out = False
+
+    def deadline(self, part: float) -> float | None:
+        """When a run that may take this part of the time that is left has to stop."""
+        now = time.monotonic()
+        return None if self._deadline is None else now + (self._deadline - now) * part
+
+
+def attempt(program: Program, rung: Rung, clock: Clock) -> Outcome | None:
+    """The outcome of a rung, or None where there were too many states or too little time."""
+    try:
+        return program.run(rung.limits, clock.deadline(rung.part))
+    except TooWide:
+        return None
+    except TimeoutError:
+        clock.ran_out = True
+        return None
