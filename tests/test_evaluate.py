@@ -66,7 +66,8 @@ def target(items: str) -> str:
         "(if x.rank == 4 then 1 else 2) == 1", "all((c.kernel_shape - 1) * c.dilations + 1 <= 3)",
         "iota(3) == [0, 1, 2]", "[d * 2 for d in c.strides] == [2, 2]", "min(x.shape) == 1 and max(3, 4) == 4",
         "sqrt(4) == 2 and 7 // 2 == 3 and 7 % 2 == 1 and 1 / 2 == 0.5", "reach(c) == [3, 3]", "x.dtype in floats",
-        "w.shape == reversed4(w)", "twice(x.rank + 1) == 10", "lowest(int8) == -128", "all([a + b for a, b in [(1, 2), (2, 1)]] == 3)",
+        "w.shape == reversed4(w)", "twice(x.rank + 1) == 10", "lowest(int8) == -128",
+        "all([a + b for a, b in [(1, 2), (2, 1)]] == 3)",
     ],
 )  # fmt: skip
 def test_guards_that_hold(guard: str) -> None:
