@@ -293,14 +293,26 @@ def _kernels(graph: _Graph, offers: Sequence[Offer], rows: Rows) -> tuple[list[E
                 continue  # a value from itself: Relu(Relu(x)) and Relu(x) share a class
             found.append((Kernel(value, target, offer.cost, reads(children, sorts), 0), node))
     free = Offer("", 0, "formula")
+    needs = _needs([kernel for kernel, _ in found])
     for row in graph.rows("RunOut"):
         value, target = graph.placed["P"][row.output]
         whole = graph.placed["I"][row.inputs[1]][0]
+        if value in needs.get(whole, ()):
+            continue  # a value from itself: x and the first result of Dropout(x) share a class
         node = ENode("", value, (whole,), {}, free, 1, None, (), graph.integer(row.inputs[2]))
         found.append((Kernel(value, target, 0, (Read(whole),), 0), node))
     found.sort(key=lambda pair: (pair[0], pair[1].op, pair[1].offer.rule, pair[1].inputs, pair[1].slots))
     kernels = [Kernel(k.value, k.target, k.cost, k.reads, payload) for payload, (k, _) in enumerate(found)]
     return [node for _, node in found], kernels
+
+
+def _needs(kernels: Sequence[Kernel]) -> dict[int, frozenset[int]]:
+    """The values that every kernel of a value reads."""
+    needs: dict[int, frozenset[int]] = {}
+    for kernel in kernels:
+        read = frozenset(r.value for r in kernel.reads)
+        needs[kernel.value] = needs.get(kernel.value, read) & read
+    return needs
 
 
 def _slots(kernel: FusedKernel, rows: Rows, value: int | None, inputs: tuple[int, ...]) -> tuple[int, ...]:
