@@ -1,6 +1,7 @@
 """The NumPy executor against the interpreter that walks the definition, and what it promises about arrays."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops import contraction, execute, interpret
 from rewrite_engine.loops.arithmetic import apply, convert, erf
 from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
-from rewrite_engine.loops.expr import call, cast, maximum
+from rewrite_engine.loops.expr import call, cast, maximum, select
 
 TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1}
 
@@ -56,6 +57,33 @@ def test_convolutions(x, w, options):
     program = builder.program([conv(builder, builder.input(x, "float32"), builder.input(w, "float32"), **options)])
     inputs = elements(program, 0)
     assert_close(run(program, inputs), run(program, inputs, interpret))
+
+
+@pytest.mark.parametrize("guard", [(1, 4), (1, 9), (0, 4), (0, 9), (2, 4), (1, 3), (3, 2)])
+@pytest.mark.parametrize("size", [6, 60_000])
+def test_a_guard_that_is_not_the_border_of_the_tensor(guard, size):
+    """x[i - 1] for first <= i < end, else 7: outside of the tensor it is the nearest element."""
+    first, end = guard
+    builder = Builder()
+    x = builder.input((3, 1), "float32")
+    y = builder.compute((6, size // 6), lambda i, _: select((first <= i) & (i < end), x[i - 1, 0], 7))
+    (found,) = run(builder.program([y]), [np.array([[10], [20], [30]], np.float32)])
+    shifted = [10, 10, 20, 30, 30, 30]
+    assert found[:, -1].tolist() == [shifted[i] if first <= i < end else 7 for i in range(6)]
+
+
+def test_temporaries_are_not_kept_alive():
+    builder = Builder()
+    y = builder.input((250_000,), "float32")
+    for _ in range(12):
+        y = builder.map(lambda v: v + 1, y)
+    program = builder.program([y])
+    x, out = np.zeros(250_000, np.float32), np.empty(250_000, np.float32)
+    tracemalloc.start()
+    execute.run(program, [x], [out])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3.5 * x.nbytes and out[0] == 12
 
 
 def test_large_windows_are_accumulated_tap_by_tap():

@@ -80,6 +80,25 @@ def test_quotients_are_decided_split_and_unnested():
     assert minimum(i, j + 8) is i
 
 
+def test_every_small_quotient_and_remainder():
+    i, j = var("i", 4), var("j", 3)
+    for k, m, c, d in itertools.product((1, 2, 3, 4, 6), (1, 2, 4), (-3, 0, 1, 2), (2, 3, 4, 6, 8, 12)):
+        index = k * i + m * j + c
+        quotient, digit = index // d, (index // d) % 3
+        for a, b in itertools.product(range(4), range(3)):
+            values = {i: np.asarray(a), j: np.asarray(b)}
+            expected = (k * a + m * b + c) // d
+            assert int(value_at(quotient, values, {})) == expected, (k, m, c, d, text(quotient))
+            assert int(value_at(digit, values, {})) == expected % 3, (k, m, c, d, text(digit))
+
+
+def test_nested_guards_with_one_fill_are_one_guard():
+    i = var("i", 9)
+    x = load("x", [i - 2], "float32")
+    assert select(i >= 1, select(i < 5, x, 0), 0) is select((i >= 1) & (i < 5), x, 0)
+    assert select(i >= 1, select(i < 5, x, 1), 0) is not select((i >= 1) & (i < 5), x, 0)
+
+
 def test_numpy_integers_are_sizes_too():
     i = var("i", 8)
     assert i // np.int64(2) is i // 2
