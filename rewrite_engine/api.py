@@ -10,6 +10,7 @@ from typing import Any
 
 from rewrite_engine.backend.bundle import Bundle, build
 from rewrite_engine.backend.memory import plan
+from rewrite_engine.files import SOURCE
 from rewrite_engine.graph import Module, load, to_terms
 from rewrite_engine.graph.onnx_io import model_bytes
 from rewrite_engine.graph.placed_io import write_placed
@@ -21,7 +22,6 @@ from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
 __all__ = ["Bundle", "Module", "Placement", "RuleSet", "compile", "load", "load_rules", "place", "report"]
-
 
 def load_rules(*paths: str | Path, settings: Mapping[str, str] | None = None) -> RuleSet:
     """The rules of one or more `.pat` files; a bare name is looked up in the bundled patterns.
@@ -60,4 +60,5 @@ def compile(module: Module, rules: RuleSet, *, placement: Placement | None = Non
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified."""
     placement = placement or place(module, rules, **options)
     capacities = {device.name: device.memory for device in placement.machine.devices}
-    return build(placement.graph, programs(placement.graph), capacities, report(module, placement))
+    files = report(module, placement) | {SOURCE: module.source.original}
+    return build(placement.graph, programs(placement.graph), capacities, files)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from rewrite_engine.diagnostics import RewriteError
 
+SOURCE = "source.onnx"
+"""The file of a bundle that holds the model as it was given."""
+
 
 def write_file(path: Path, content: bytes) -> None:
     """Writes one file. Raises RewriteError where it cannot be written."""

@@ -16,9 +16,8 @@ from rewrite_engine.backend.check import CheckReport, compare
 from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.backend.runtime import Executor
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.files import write_file
+from rewrite_engine.files import SOURCE, write_file
 
-REFERENCE = "source.onnx"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,9 +40,9 @@ def run(options: argparse.Namespace) -> int:
 
 def check(bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None) -> CheckReport:
     """The comparison with ONNX Runtime on the model that the bundle was made from."""
-    reference = bundle.extra_files.get(REFERENCE)
+    reference = bundle.extra_files.get(SOURCE)
     if reference is None:
-        raise RewriteError(f"the bundle has no {REFERENCE} to compare with; compile it again from the model's file")
+        raise RewriteError(f"the bundle has no {SOURCE} to compare with; compile it again from the model's file")
     return compare(bundle, reference, seed, inputs=given)
 
 

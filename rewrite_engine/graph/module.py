@@ -19,11 +19,15 @@ __all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "modu
 
 @dataclass(frozen=True, slots=True)
 class SourceInfo:
-    """Where a module came from, for reports: the file's name, its SHA-256 and its number of operators."""
+    """Where a module came from, for reports: the file's name, its SHA-256 and its number of operators.
+
+    `original` is the model as it was given, with all its weights, as an ONNX file's bytes: what results are compared with.
+    """
 
     name: str
     sha256: str
     nodes: int
+    original: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +55,8 @@ def load(
     """
     model, name, digest = read_model(source)
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
-    return Module(import_model(model, name, dims or {}, fold, fold_cap), SourceInfo(Path(name).name, digest, nodes))
+    info = SourceInfo(Path(name).name, digest, nodes, model.SerializeToString(deterministic=True))
+    return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
 
 
 def save(module: Module, path: str | os.PathLike[str]) -> None:
@@ -61,8 +66,9 @@ def save(module: Module, path: str | os.PathLike[str]) -> None:
 
 def module_of(model: ir.Model) -> Module:
     """A module of a model that is in the form of an import already, such as a rewritten or a placed one."""
-    digest = hashlib.sha256(model_bytes(model)).hexdigest()
-    return Module(model, SourceInfo(model.graph.name or "model", digest, model.graph.num_nodes()))
+    content = model_bytes(model)
+    digest = hashlib.sha256(content).hexdigest()
+    return Module(model, SourceInfo(model.graph.name or "model", digest, model.graph.num_nodes(), content))
 
 
 def bundled_model() -> Path:
