@@ -10,6 +10,7 @@ from rewrite_engine.graph import Module, to_terms
 from rewrite_engine.graph.placed_io import read_placed, write_placed
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.language.core import RuleSet
+from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.lower import lower
 from rewrite_engine.machine import Machine
@@ -88,7 +89,7 @@ def kernels(placed: PlacedGraph) -> list[KernelCall]:
 
 def programs(placed: PlacedGraph) -> dict[str, Program]:
     """A program per kernel, by name; raises RewriteError for an operator or a shape that cannot be lowered."""
-    return {call.name: lower(call, placed.types, placed.parameters) for call in kernels(placed)}
+    return {call.name: compose(lower(call, placed.types, placed.parameters)) for call in kernels(placed)}
 
 
 def _placed(module: Module, name: str) -> PlacedGraph:
