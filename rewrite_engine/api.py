@@ -17,11 +17,12 @@ from rewrite_engine.graph.placed_io import write_placed
 from rewrite_engine.language import RuleSet
 from rewrite_engine.language import load as _load_rules
 from rewrite_engine.passes.stages import programs
-import rewrite_engine.placement.place as _place
 from rewrite_engine.placement.place import Placement
+from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
 __all__ = ["Bundle", "Module", "Placement", "RuleSet", "compile", "load", "load_rules", "place", "report"]
+
 
 def load_rules(*paths: str | Path, settings: Mapping[str, str] | None = None) -> RuleSet:
     """The rules of one or more `.pat` files; a bare name is looked up in the bundled patterns.
@@ -36,7 +37,7 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
     started = time.perf_counter()
     terms = to_terms(module)
     seconds = time.perf_counter() - started
-    placement = _place.place(terms, rules, name=module.source.name, **options)
+    placement = _place(terms, rules, name=module.source.name, **options)
     return replace(placement, seconds={**placement.seconds, "encode": placement.seconds["encode"] + seconds})
 
 
@@ -56,9 +57,13 @@ def report(module: Module, placement: Placement) -> dict[str, bytes]:
     }
 
 
+def files_of(module: Module, placement: Placement) -> dict[str, bytes]:
+    """What a bundle holds beside what is needed to run: the report and the model as it was given."""
+    return {**report(module, placement), SOURCE: module.source.original}
+
+
 def compile(module: Module, rules: RuleSet, *, placement: Placement | None = None, **options: Any) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified."""
     placement = placement or place(module, rules, **options)
     capacities = {device.name: device.memory for device in placement.machine.devices}
-    files = report(module, placement) | {SOURCE: module.source.original}
-    return build(placement.graph, programs(placement.graph), capacities, files)
+    return build(placement.graph, programs(placement.graph), capacities, files_of(module, placement))

@@ -27,7 +27,9 @@ def write_file(path: Path, content: bytes) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise RewriteError(f"cannot write {path}: {error.strerror or error}; choose a place that can be written") from error
+        raise RewriteError(
+            f"cannot write {path}: {error.strerror or error}; choose a place that can be written"
+        ) from error
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

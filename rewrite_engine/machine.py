@@ -14,6 +14,7 @@ from typing import TypeVar
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.language.core import Answer, LinkSpec, RuleSet
 from rewrite_engine.language.evaluate import UnboundCost, evaluate_link_cost
+from rewrite_engine.language.scope import Scope
 from rewrite_engine.operators import work
 from rewrite_engine.operators.types import TensorType
 
@@ -61,7 +62,7 @@ class Machine:
     devices: tuple[Device, ...]
     targets: tuple[Target, ...]
     links: tuple[LinkSpec, ...]
-    scope: object
+    scope: Scope
     _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
 
     def target(self, name: str) -> Target:
@@ -165,7 +166,8 @@ def _sized(types: Sequence[TensorType | None], where: str) -> list[TensorType | 
         for dimension in kind.shape:
             if isinstance(dimension, str):
                 raise UnboundCost(
-                    f"{where} reads the dimension `{dimension}`, which is not bound; bind it with --dim {dimension}=SIZE"
+                    f"{where} reads the dimension `{dimension}`, which is not bound; "
+                    f"bind it with --dim {dimension}=SIZE"
                 )
         sized.append(TensorType(kind.dtype, tuple(1 if d is None else d for d in kind.shape)))
     return sized
@@ -179,6 +181,7 @@ def build(rules: RuleSet) -> Machine:
         if spec.name == HOST:
             flops, bandwidth = flops or HOST_FLOPS, bandwidth or HOST_BANDWIDTH
         targets.append(Target(spec.name, spec.device, picoseconds(spec.launch), flops, bandwidth))
+    assert isinstance(rules.scope, Scope)
     devices = tuple(Device(spec.name, spec.memory) for spec in rules.devices)
     return Machine(devices, tuple(targets), rules.links, rules.scope)
 
@@ -199,7 +202,9 @@ def _cheapest_paths(
     devices: Sequence[str], hops: Mapping[tuple[str, str], Hop]
 ) -> dict[tuple[str, str], tuple[Hop, ...]]:
     """All-pairs cheapest paths (Floyd and Warshall)."""
-    best = {pair: (hop.cost, (hop,)) for pair, hop in hops.items() if pair[0] != pair[1]}
+    best: dict[tuple[str, str], tuple[int, tuple[Hop, ...]]] = {
+        pair: (hop.cost, (hop,)) for pair, hop in hops.items() if pair[0] != pair[1]
+    }
     for middle in devices:
         for source in devices:
             for destination in devices:

@@ -1,7 +1,7 @@
 """The command line: `rewrite-engine VERB …`. Results on stdout, progress and warnings on stderr.
 
-Exit status: 0 done; 1 done and something was found wrong; 2 bad input or usage; 3 a limit stopped it before any answer; 130
-interrupted.
+Exit status: 0 done; 1 done and something was found wrong; 2 bad input or usage; 3 a limit stopped it before any answer;
+130 interrupted.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rewrite-engine",
         description="Places ONNX models on machines with several targets, by the rules of .pat files.",
-        epilog="Exit status: 0 done; 1 something was found wrong; 2 bad input or usage; 3 a limit was hit; 130 interrupted.",
+        epilog="Exit status: 0 done; 1 something was found wrong; 2 bad input or usage; "
+        "3 a limit was hit; 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"rewrite-engine {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
@@ -40,7 +41,9 @@ def build_parser() -> argparse.ArgumentParser:
         return sub
 
     demo = verb("demo", "run the main job on a bundled model, start to end", "demo", "demo")
-    demo.add_argument("-o", "--output", default="out/demo", metavar="DIR", help="the bundle's folder (default out/demo)")
+    demo.add_argument(
+        "-o", "--output", default="out/demo", metavar="DIR", help="the bundle's folder (default out/demo)"
+    )
 
     check = verb("check", "report every problem in rule files", "rules", "check")
     check.add_argument("files", nargs="+", metavar="FILE.pat")
@@ -70,18 +73,22 @@ def build_parser() -> argparse.ArgumentParser:
 def _model_options(sub: argparse.ArgumentParser) -> None:
     """What `place` and `compile` share."""
     sub.add_argument("model", metavar="MODEL.onnx")
-    sub.add_argument("-p", "--patterns", action="append", required=True, metavar="FILE", help="a rule file (repeatable)")
+    sub.add_argument(
+        "-p", "--patterns", action="append", required=True, metavar="FILE", help="a rule file (repeatable)"
+    )
     sub.add_argument("--strategy", default="optimal", metavar="NAME",
                      help="optimal, priority, largest, op-map or single:TARGET (default optimal)")  # fmt: skip
     sub.add_argument("--objective", default="latency", metavar="NAME", help="latency (the default)")
-    sub.add_argument("--targets", default="", metavar="A,B", help="only these targets; their order is that of `priority`")
+    sub.add_argument(
+        "--targets", default="", metavar="A,B", help="only these targets; their order is that of `priority`"
+    )
     sub.add_argument("--map", action="append", default=[], metavar="OP=PLACE", help="for op-map (repeatable)")
     sub.add_argument("--fallback", default="host", metavar="TARGET", help="for op-map (default host)")
     sub.add_argument("--pin", action="append", default=[], metavar="VALUE=PLACE",
                      help="compute a value on a target or device (repeatable)")  # fmt: skip
     sub.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="bind a dimension (repeatable)")
     sub.add_argument("--allow", default="exact,reassociates", metavar="KINDS",
-                     help="kinds of rewrites used: exact, reassociates, approximates (default the first two)")  # fmt: skip
+                     help="kinds of rewrites: exact, reassociates, approximates (default the first two)")  # fmt: skip
     sub.add_argument("--time-limit", type=float, metavar="S", help="seconds for the search")
     sub.add_argument("--gap", type=float, default=0.0, metavar="G", help="accept a placement proven within this gap")
     sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",

@@ -19,7 +19,6 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, write_file
 
 
-
 def run(options: argparse.Namespace) -> int:
     """Runs a bundle; status 1 where the check finds a difference."""
     bundle = Bundle.open(options.bundle)
@@ -86,16 +85,15 @@ def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: Check
             "largest_error": report.largest_error,
             "tolerance": report.tolerance,
             "outputs": [
-                {"output": c.output, "seed": c.seed, "error": c.error, "repeatable": c.repeatable} for c in report.checks
+                {"output": c.output, "seed": c.seed, "error": c.error, "repeatable": c.repeatable}
+                for c in report.checks
             ],
             "problems": list(report.problems),
         }
     return result
 
 
-def _text(
-    executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool
-) -> str:
+def _text(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool) -> str:
     total = sum(t.seconds for t in executor.times)
     lines = [f"outputs    {name}: {a.dtype}{list(a.shape)}" for name, a in outputs.items()]
     lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s, in NumPy")

@@ -23,7 +23,8 @@ def summary(placement: Placement) -> str:
     costs = placement.costs
     lines = [
         f"model      {placement.graph.name}",
-        f"status     {placement.status} ({placement.strategy}, {placement.objective}); saturation {placement.saturation}",
+        f"status     {placement.status} ({placement.strategy}, {placement.objective}); "
+        f"saturation {placement.saturation}",
         f"cost       {microseconds(costs.total)}   kernels {microseconds(costs.kernels)}, "
         f"copies {microseconds(costs.copies)}, launches {microseconds(costs.launches)}",
         f"bound      {microseconds(placement.bound)}   gap {placement.gap:.2%}",

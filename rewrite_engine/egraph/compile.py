@@ -1,7 +1,7 @@
 """Variants as egglog rules: a find rule that stores the match and asks a question, and an apply rule that builds.
 
-A question is a row of interned integers (attributes, types, constants). Python answers each once, with rows of integers; the apply
-rule joins match and answer. Variants with the same find rule share its matches and questions.
+A question is a row of interned integers (attributes, types, constants). Python answers each once, with rows of
+integers; the apply rule joins match and answer. Variants with the same find rule share its matches and questions.
 """
 
 from __future__ import annotations

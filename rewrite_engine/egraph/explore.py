@@ -1,6 +1,7 @@
 """Exploration: rules to saturation, then composites, then placement alternatives; all matching is egglog's.
 
-In: terms, core rules, a machine. Out: `Explored`, the frozen e-graph as a placement problem with the way back to operators.
+In: terms, core rules, a machine. Out: `Explored`, the frozen e-graph as a placement problem with the way back to
+operators.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rewrite_engine.egraph.compile import Compiler, Consumer, facts
 from rewrite_engine.egraph.encode import ABSENT_TYPE, Encoding, load
@@ -31,6 +33,9 @@ class Limits:
     seconds: float | None = None
 
 
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(slots=True, eq=False)
 class _Progress:
     status: str = "complete"
@@ -43,7 +48,7 @@ def explore(
     machine: Machine,
     *,
     allow: Sequence[str] = ("exact", "reassociates"),
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
     pins: Mapping[str, str] = {},
     clock: Callable[[str, float], None] = lambda stage, seconds: None,
 ) -> Explored:
@@ -185,7 +190,7 @@ def _place(encoding: Encoding, rules: Sequence[CoreRule], machine: Machine, pins
     session.run_once("ask")
     capabilities = Capabilities(encoding, machine, [])
     for question in asked:
-        _tell(session, question.relation, lambda row, q=question: capabilities.answer(q, row))
+        _tell(session, question.relation, partial(capabilities.answer, question))
     for table in sorted(t for t in encoding.tables if t.fused):
         _tell(session, table.symbol, capabilities.fused)
     device = {d.name: k for k, d in enumerate(machine.devices)}

@@ -1,7 +1,7 @@
 """The explored e-graph as a placement problem, with the way back from every kernel to the operators it stands for.
 
-Classes are numbered by what they are (values of the model first, then by structure), never by egglog's own order: the same
-input gives the same problem in every process and version.
+Classes are numbered by what they are (values of the model first, then by structure), never by egglog's own order: the
+same input gives the same problem in every process and version.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def freeze(
         originals=frozenset(originals),
     )
     return Explored(
-        problem, terms, machine, tuple(enodes), tuple(graph.classes), class_of, covers, tuple(matches), saturation, rounds,
-        graph.size,
+        problem, terms, machine, tuple(enodes), tuple(graph.classes), class_of, covers, tuple(matches), saturation,
+        rounds, graph.size,
     )  # fmt: skip
 
 

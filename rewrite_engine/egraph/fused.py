@@ -42,9 +42,10 @@ def kernel_inputs(variant: Variant) -> tuple[int, ...]:
 
 
 def kernel_table(rule: CoreRule, variant: Variant) -> Table:
-    """The table of a composite's e-nodes: inputs that its operators only read as shapes or sizes are read on the host."""
+    """The table of a composite's e-nodes; what its operators only read as shapes or sizes is read on the host."""
     inputs = kernel_inputs(variant)
-    shape, data = set(), set()
+    shape: set[int] = set()
+    data: set[int] = set()
     for node in variant.nodes:
         facts = find(node.op)
         for position, slot in enumerate(node.inputs):

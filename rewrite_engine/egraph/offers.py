@@ -1,8 +1,9 @@
 """Placement alternatives as e-nodes: who can run each e-node at what cost, and how values get where they are read.
 
 In: a saturated e-graph. Out: the same e-graph with a class per placed value:
-`PV(v, t)` v computed by target t; `IV(v, t)` readable inside a region of t; `OV(v, d)` written to memory d by a computation or
-given there; `AV(v, d)` present in memory d. Every wrapper carries its class's full identity, so that no two are ever merged.
+`PV(v, t)` v computed by target t; `IV(v, t)` readable inside a region of t; `OV(v, d)` written to memory d by a
+computation or given there; `AV(v, d)` present in memory d. Every wrapper carries its class's full identity, so that no
+two are ever merged.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ class Problem:
     """Values are 0..n-1 (classes of the e-graph).
 
     A kernel of a target reads an operand either from its own region (the operand is computed by a kernel of the same
-    region) or from its device's memory. A value gets into a memory by a kernel on that device, by being `given` there (a
-    graph input), by being `resident` (a compile-time constant: free, on any device), or by a copy from a memory where
-    a kernel or an input put it. `solo` values (several results in one) never leave their region. The cost is the sum of kernels,
-    copies and one launch per region; regions are connected, convex, and their graph has no cycle.
+    region) or from its device's memory. A value gets into a memory by a kernel on that device, by being `given` there
+    (a graph input), by being `resident` (a compile-time constant: free, on any device), or by a copy from a memory
+    where a kernel or an input put it. `solo` values (several results in one) never leave their region. The cost is the
+    sum of kernels, copies and one launch per region; regions are connected, convex, and their graph has no cycle.
     """
 
     devices: tuple[str, ...]  # 0 is the host

@@ -21,7 +21,8 @@ __all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "modu
 class SourceInfo:
     """Where a module came from, for reports: the file's name, its SHA-256 and its number of operators.
 
-    `original` is the model as it was given, with all its weights, as an ONNX file's bytes: what results are compared with.
+    `original` is the model as it was given, with all its weights, as an ONNX file's bytes: what results are compared
+    with.
     """
 
     name: str

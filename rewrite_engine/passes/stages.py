@@ -7,8 +7,8 @@ from typing import Any
 
 from rewrite_engine.backend.memory import MemoryPlan, plan
 from rewrite_engine.graph import Module, to_terms
-from rewrite_engine.graph.placed_io import read_placed, write_placed
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
+from rewrite_engine.graph.placed_io import read_placed, write_placed
 from rewrite_engine.language.core import RuleSet
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
@@ -21,8 +21,8 @@ from rewrite_engine.placement.place import Placement, place
 class Place:
     """Explores the module with a rule set, extracts the placement, and partitions the module accordingly.
 
-    `Module(Relu(Conv(x, w))) --> region(composite(x, w))`, with DeviceCopy where a value changes memory. `placement` finds the
-    placement alone; options are those of `placement.place`.
+    `Module(Relu(Conv(x, w))) --> region(composite(x, w))`, with DeviceCopy where a value changes memory. `placement`
+    finds the placement alone; options are those of `placement.place`.
     """
 
     name = "Place"

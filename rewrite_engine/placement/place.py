@@ -1,7 +1,7 @@
 """Placement: explore, choose, rebuild; what every strategy's answer is reported as.
 
-In: a module and a rule set. Out: a `Placement`: the placed graph, its cost recomputed from its parts, a lower bound of that same
-cost, and the baselines.
+In: a module and a rule set. Out: a `Placement`: the placed graph, its cost recomputed from its parts, a lower bound of
+that same cost, and the baselines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
-from rewrite_engine.egraph.explore import Limits, explore
+from rewrite_engine.egraph.explore import DEFAULT_LIMITS, Limits, explore
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
@@ -66,12 +66,12 @@ def place(
     allow: Sequence[str] = ("exact", "reassociates"),
     time_limit: float | None = None,
     gap: float = 0.0,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Placement:
     """Places a graph on the machine of a rule set; every keyword is the command line's option of that name.
 
-    Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing can
-    be placed (the message names the value and why).
+    Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing
+    can be placed (the message names the value and why).
     """
     machine = build(rules)
     _check(machine, terms, objective, mapping, pins, allow)

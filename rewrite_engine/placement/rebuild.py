@@ -124,7 +124,7 @@ class _Rebuild:
         return self._add(name, value, device)
 
     def _fresh(self, value: int, device: int, owner: str) -> str:
-        """The value's own name where it is first (on the device that wants it as an output), else one that says where."""
+        """The value's own name where it is first (on the device that wants it as an output), else one that is new."""
         base = self.problem.names[value]
         wanted = {d for v, d in self.problem.roots if v == value}
         if base not in self.types and (device in wanted or not wanted):
@@ -152,8 +152,10 @@ class _Rebuild:
         return runs
 
     def _copies(self) -> None:
-        """What every read from memory gets: a computed or given value at once, else a copy, hop by hop over its cheapest
-        path; a value is present at every stop."""
+        """What every read from memory gets: a computed or given value at once, else a copy.
+
+        A copy goes hop by hop over its cheapest path; the value is present at every stop.
+        """
         index = {name: k for k, name in enumerate(self.problem.devices)}
         sources = supply(self.problem, self._regions()).sources
         for (value, device), source in sorted(sources.items()):

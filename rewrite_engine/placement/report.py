@@ -95,7 +95,7 @@ def _kernel(call: KernelCall) -> dict[str, object]:
 
 
 def regions(graph: PlacedGraph, launches: Mapping[str, int]) -> list[dict[str, object]]:
-    """Per region: its kernels in order, what it reads from outside and what others read of it, and its cost with launch."""
+    """Per region: its kernels in order, what it reads from outside, what others read of it, its cost with launch."""
     calls: dict[str, list[KernelCall]] = defaultdict(list)
     readers: dict[str, set[str]] = defaultdict(set)
     for step in graph.steps:

@@ -1,7 +1,7 @@
 """How the choice is made: strategies take an explored problem and return a solution with a lower bound.
 
-`optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines choose among the kernels
-that compute the model's operators as they were given, a composite before its parts.
+`optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines
+choose among the kernels that compute the model's operators as they were given, a composite before its parts.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Protocol
 
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.egraph.audit import audit
-from rewrite_engine.egraph.regions import merge_regions
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Problem, Solution
+from rewrite_engine.egraph.regions import merge_regions
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What strategies may be told. `order` is that of --targets, `mapping` of --map, `seconds` and `gap` limit the search."""
+    """What strategies may be told: `order` by --targets, `mapping` by --map; `seconds` and `gap` limit the search."""
 
     order: tuple[str, ...] = ()
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def optimal(explored: Explored, options: Options) -> Solution:
 
 
 def priority(explored: Explored, options: Options) -> Solution | None:
-    """Every operator goes to the first target of the order that can run it: as many operators in one kernel as can be."""
+    """Every operator goes to the first target of the order that can run it, in as large a kernel as can be."""
     names = [target.name for target in explored.problem.targets]
     order = list(options.order) or [name for name in names if name != "host"]
     rank = {names.index(name): k for k, name in enumerate(order) if name in names}
@@ -128,7 +128,7 @@ Rank = Callable[[int, int], int | None]  # (value, target) -> preference, smalle
 
 
 def _solution(explored: Explored, rank: Rank) -> Solution | None:
-    """Serves demands, consumers first: each value by the best-ranked target that all its readers can be reached from."""
+    """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached."""
     problem = explored.problem
     order = _order(explored)
     candidates: dict[int, list[int]] = defaultdict(list)
@@ -203,9 +203,9 @@ def _order(explored: Explored) -> dict[int, int]:
             if o >= 0:
                 order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
     for kernel in explored.problem.kernels:
-        node = explored.enodes[kernel.payload]
-        if node.result is not None and kernel.value in order:
-            order[node.inputs[0]] = order[kernel.value] - 1
+        enode = explored.enodes[kernel.payload]
+        if enode.result is not None and kernel.value in order:
+            order[enode.inputs[0]] = order[kernel.value] - 1
     return order
 
 

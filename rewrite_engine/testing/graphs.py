@@ -1,7 +1,8 @@
 """The graphs that in-file tests write as typed patterns, as terms.
 
-In: a pattern without freedom (`Relu(x: float32[1, 8])`), with named patterns as macros: an argument stands for a parameter, the first
-of several alternatives is built, and optional parts are built where they are written. Out: `Terms`.
+In: a pattern without freedom (`Relu(x: float32[1, 8])`), with named patterns as macros: an argument stands for a
+parameter, the first of several alternatives is built, and optional parts are built where they are written. Out:
+`Terms`.
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ class GraphBuilder:
 
     def _bind(self, binding: syntax.Binding, names: _Names) -> None:
         pattern = binding.pattern
+        results: Sequence[int]
         if len(binding.names) > 1 and isinstance(pattern, syntax.CallPattern) and _is_operator(pattern.names[0]):
             results = self._call(pattern, names, len(binding.names))
         else:
@@ -182,7 +184,8 @@ class GraphBuilder:
         host = facts.host_inputs if facts is not None else frozenset()
         like = next((self.values[i].type.dtype for i in operands if isinstance(i, int) and i != ABSENT), None)
         inputs = [
-            i if isinstance(i, int) else self._literal(i, "int64" if k in host else like) for k, i in enumerate(operands)
+            i if isinstance(i, int) else self._literal(i, "int64" if k in host else like)
+            for k, i in enumerate(operands)
         ]
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
@@ -214,7 +217,9 @@ class GraphBuilder:
     def _type(self, pattern: syntax.ValuePattern) -> TensorType:
         kind = pattern.type
         if kind is None:
-            raise self._error(pattern, f"the input `{pattern.name}` of a test graph needs a type, such as float32[1, 8]")
+            raise self._error(
+                pattern, f"the input `{pattern.name}` of a test graph needs a type, such as float32[1, 8]"
+            )
         dtype = kind.dtype
         shape = []
         for dimension in kind.dims:

@@ -1,7 +1,7 @@
 """The tests that rule files hold: each builds its graph, asks the e-graph and compares with the verdict.
 
-In: a rule file. Out: a `TestResult` per test, with the reason where it fails. `runs` and `rejects` are about capabilities alone, `is`
-about matching, `=>` about rewriting, `place` about the optimum.
+In: a rule file. Out: a `TestResult` per test, with the reason where it fails. `runs` and `rejects` are about
+capabilities alone, `is` about matching, `=>` about rewriting, `place` about the optimum.
 """
 
 from __future__ import annotations

@@ -1,0 +1,145 @@
+"""The whole road per model, from the .onnx file to a checked run, as a Markdown table.
+
+    python benchmarks/road.py [--models mobilenetv2.legacy,bert12.legacy] [--patterns npu.pat,fastlib.pat]
+
+Each model runs in a process of its own, so that nothing is warm; times are wall-clock seconds on one thread. `to
+placement` is the sum from reading rules and model to the proven placement, the import of every library included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TO_PLACEMENT = ("start", "rules", "import", "encode", "saturate", "extract", "rebuild")
+STAGES = (*TO_PLACEMENT, "lower", "save", "run")
+"""`start` imports the package and its libraries; `import` reads the model; `run` is one execution in NumPy."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", metavar="A,B", help="names in tests/models.py (default: all six)")
+    parser.add_argument("--patterns", default="npu.pat,fastlib.pat", metavar="FILE,FILE", help="the rule files")
+    parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, options.patterns.split(","))))
+        return 0
+    sys.path.insert(0, str(ROOT / "tests"))
+    from models import MAIN_MODELS
+
+    names = options.models.split(",") if options.models else list(MAIN_MODELS)
+    rows = [_in_a_process(name, options.patterns) for name in names]
+    print(table(rows))
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _in_a_process(name: str, patterns: str) -> dict[str, object]:
+    command = [sys.executable, __file__, "--one", name, "--patterns", patterns]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    if done.returncode:
+        sys.exit(f"{name}: {done.stderr.strip()}")
+    print(f"{name} measured", file=sys.stderr)
+    row: dict[str, object] = json.loads(done.stdout)
+    return row
+
+
+def measure(name: str, patterns: list[str]) -> dict[str, object]:
+    """Everything about one model, in this process."""
+    seconds: dict[str, float] = {}
+
+    @contextmanager
+    def clock(stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        seconds[stage] = time.perf_counter() - started
+
+    with clock("start"):
+        import egglog.bindings  # noqa: F401  # the slow library, in no other stage
+
+        import rewrite_engine as rw
+        from rewrite_engine import api
+        from rewrite_engine.backend.bundle import build
+        from rewrite_engine.graph.placed import CopyCall, KernelCall
+        from rewrite_engine.passes.stages import programs
+
+    sys.path.insert(0, str(ROOT / "tests"))
+    from models import MAIN_MODELS, find_model, get_model
+
+    from rewrite_engine.backend.check import compare
+    from rewrite_engine.backend.inputs import random_inputs
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = find_model(name)
+        if name.startswith("light_"):
+            path = Path(folder) / path.name
+            path.write_bytes(get_model(name).SerializeToString())
+        with clock("rules"):
+            rules = rw.load_rules(*patterns)
+        with clock("import"):
+            module = rw.load(path, dims=MAIN_MODELS[name])
+        placement = rw.place(module, rules)
+        seconds |= placement.seconds
+        with clock("lower"):
+            lowered = programs(placement.graph)
+        with clock("save"):
+            capacities = {device.name: device.memory for device in placement.machine.devices}
+            bundle = build(placement.graph, lowered, capacities, api.files_of(module, placement))
+            bundle.save(Path(folder) / "bundle")
+        executor = rw.Bundle.open(Path(folder) / "bundle").executor()
+        with clock("run"):
+            executor.run(random_inputs(bundle.inputs, 0))
+        report = compare(bundle, module.source.original)
+    steps = placement.graph.steps
+    calls = [step for step in steps if isinstance(step, KernelCall)]
+    known = {key: cost for key, cost in placement.baselines.items() if cost is not None}
+    best = min(known, key=lambda key: (known[key], key))
+    return {
+        "model": name,
+        "operators": module.source.nodes,
+        "kernels": len(calls),
+        "targets": Counter(call.target for call in calls),
+        "regions": len({call.region for call in calls}),
+        "copies": sum(isinstance(step, CopyCall) for step in steps),
+        "cost": placement.costs.total,
+        "bound": placement.bound,
+        "status": placement.status,
+        "best": f"{best} {known[best] / placement.costs.total:.2f}x",
+        "enodes": placement.enodes,
+        "seconds": seconds,
+        "error": report.largest_error,
+        "ok": report.ok,
+    }
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """The rows as Markdown."""
+    heads = ["model", "operators", "kernels", "regions", "copies", "cost, us", "bound, us", "status", "best baseline",
+             "to placement", *STAGES, "largest error"]  # fmt: skip
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for row in rows:
+        seconds, targets = row["seconds"], row["targets"]
+        assert isinstance(seconds, dict) and isinstance(targets, dict)
+        shares = ", ".join(f"{target} {count}" for target, count in targets.items())
+        cells = [
+            row["model"], row["operators"], f"{row['kernels']} ({shares})", row["regions"], row["copies"],
+            *(f"{row[key] / 10**6:,.3f}" for key in ("cost", "bound")),  # type: ignore[operator]
+            row["status"], row["best"], f"{sum(seconds[s] for s in TO_PLACEMENT):.2f}",
+            *(f"{seconds[stage]:.2f}" for stage in STAGES), f"{row['error']:.1e}",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
