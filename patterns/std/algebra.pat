@@ -3,12 +3,13 @@
 rule merge_transposes: Transpose(Transpose(x, perm=p), perm=r) => Transpose(x, perm=[p[i] for i in r])
 rule drop_transpose: Transpose(x, perm=p) => x if p == iota(x.rank)
 
-## A view of a view is one view. The shape is the result's own, so that zeros and -1 have been worked out.
-rule merge_reshapes: Reshape(Reshape(x, _), _) as y => Reshape(x, y.shape) if is_static(y) and y.numel > 0
+## A view of a view is one view. The shape is the result's own, so that zeros and -1 have been worked out; where it is
+## not known, nothing can be built and the rule does not hold.
+rule merge_reshapes: Reshape(Reshape(x, _), _) as y => Reshape(x, y.shape)
 rule drop_reshape: Reshape(x, _) as y => x if y.shape == x.shape
-rule flatten_is_reshape: Flatten(x) as y => Reshape(x, y.shape) if is_static(y) and y.numel > 0
-rule squeeze_is_reshape: Squeeze(x, _) as y => Reshape(x, y.shape) if is_static(y) and y.numel > 0
-rule unsqueeze_is_reshape: Unsqueeze(x, _) as y => Reshape(x, y.shape) if is_static(y) and y.numel > 0
+rule flatten_is_reshape: Flatten(x) as y => Reshape(x, y.shape)
+rule squeeze_is_reshape: Squeeze(x, _) as y => Reshape(x, y.shape)
+rule unsqueeze_is_reshape: Unsqueeze(x, _) as y => Reshape(x, y.shape)
 rule squeeze_of_unsqueeze: Squeeze(Unsqueeze(x, const axes), axes) => x
 
 rule drop_identity: Identity(x) => x
@@ -39,12 +40,16 @@ test "a reshape of a computed shape stays":
 test "a reshape to the same shape": Reshape(x: float32[2, 6], [-1, 6]) => x
 test "a reshape to another shape stays": place Reshape(x: float32[2, 6], [6, 2]) => Reshape(x, [6, 2]) on host
 test "flatten is a reshape": Flatten(x: float32[2, 3, 4]) => Reshape(x, [2, 12])
-test "flatten of nothing stays": place Flatten(x: float32[0, 3, 4]) => Flatten(x) on host
+test "flatten of a computed shape stays":
+  place Flatten(Reshape(x: float32[24], s: int64[3])) => Flatten(Reshape(x, s)) on host
 test "squeeze is a reshape": Squeeze(x: float32[1, 3, 1], [0]) => Reshape(x, [3, 1])
-test "squeeze of nothing stays": place Squeeze(x: float32[1, 0], [0]) => Squeeze(x, [0]) on host
+test "squeeze of a computed shape stays":
+  place Squeeze(Reshape(x: float32[24], s: int64[3]), [0]) => Squeeze(Reshape(x, s), [0]) on host
 test "unsqueeze is a reshape": Unsqueeze(x: float32[3, 4], [1]) => Reshape(x, [3, 1, 4])
-test "unsqueeze of nothing stays": place Unsqueeze(x: float32[3, 0], [1]) => Unsqueeze(x, [1]) on host
-test "unsqueeze and squeeze": Squeeze(Unsqueeze(x: float32[0, 4], [1]), [1]) => x
+test "unsqueeze of a computed shape stays":
+  place Unsqueeze(Reshape(x: float32[24], s: int64[3]), [0]) => Unsqueeze(Reshape(x, s), [0]) on host
+test "unsqueeze and squeeze, whatever the shape":
+  Squeeze(Unsqueeze(Reshape(x: float32[24], s: int64[3]), [1]), [1]) => Reshape(x, s)
 test "unsqueeze and squeeze of another axis":
   place Squeeze(Unsqueeze(x: float32[1, 4], [2]), [0]) => Reshape(x, [4, 1]) on host
 test "identity": Identity(x: float32[2]) => x
@@ -53,14 +58,19 @@ test "dropout at inference": Dropout(x: float32[2, 8], 0.5) => x
 test "dropout in training stays":
   place Dropout(x: float32[2, 8], 0.5, const on: bool[] = 1) => Dropout(x, 0.5, on) on host
 test "no padding": Pad(x: float32[2, 8], [0, 0, 0, 0], 0) => x
+test "a shift by one keeps the shape, not the elements":
+  place Pad(x: float32[2, 8], [0, 1, 0, -1], 0) => Pad(x, [0, 1, 0, -1], 0) on host
 test "one zero in front stays": place Pad(x: float32[2, 8], [0, 1, 0, 0], 0) => Pad(x, [0, 1, 0, 0], 0) on host
 test "expand to the same shape": Expand(x: float32[2, 8], [1, 8]) => x
 test "expand to more rows stays": place Expand(x: float32[1, 8], [2, 8]) => Expand(x, [2, 8]) on host
+test "expand to a computed shape stays": place Expand(x: float32[1, 8], s: int64[2]) => Expand(x, s) on host
 test "cast to the same dtype": Cast(x: float32[8], to=1) => x
 test "cast to another dtype stays": place Cast(x: float32[8], to=6) => Cast(x, to=6) on host
 test "a slice of everything": Slice(x: float32[4, 8], [0], [8], [1], [1]) => x
 test "a slice backwards stays":
   place Slice(x: float32[4, 8], [-1], [-9], [1], [-1]) => Slice(x, [-1], [-9], [1], [-1]) on host
+test "a slice of computed bounds stays":
+  place Slice(x: float32[4, 8], [0], e: int64[1], [1], [1]) => Slice(x, [0], e, [1], [1]) on host
 test "one part alone": Concat(x: float32[2, 8], axis=0) => x
 test "two parts stay": place Concat(x: float32[2, 8], y: float32[2, 8], axis=0) => Concat(x, y, axis=0) on host
 test "times one": Mul(const c: float32[8] = 1, x: float32[2, 8]) => x

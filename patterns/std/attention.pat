@@ -6,7 +6,7 @@ pattern scaled_scores(q, kt, scale) =
   | (Div(MatMul(q, kt), const c) if c.numel == 1 with scale = 1 / item(c))
   | (MatMul(Mul(q, const c), kt) if c.numel == 1 with scale = item(c))
   | (MatMul(Div(q, const c), kt) if c.numel == 1 with scale = 1 / item(c))
-  | (MatMul(Mul(q, const c), Mul(kt, const d)) if c.numel == 1 and d.numel == 1 with scale = item(c) * item(d))
+  | (MatMul(Mul(q, const c), Mul(kt, const d)) if c.numel * d.numel == 1 with scale = item(c) * item(d))
 
 ## A mask is added to the scores: zeros, and minus infinity where a key must not be seen.
 pattern masked(scores, mask?) = Add?(scores, mask?)
@@ -38,6 +38,15 @@ test "attention as scaled_dot_product_attention exports it":
         p = Softmax(Add(s, m: float32[1, 1, 16, 16]), axis=-1)
 
 test "a scale per head": Mul(MatMul(q: float32[1, 4, 16, 8], kt: float32[1, 4, 8, 16]), const c: float32[4, 1, 1])
+  is not scaled_scores
+test "a divisor per head": Div(MatMul(q: float32[1, 4, 16, 8], kt: float32[1, 4, 8, 16]), const c: float32[4, 1, 1])
+  is not scaled_scores
+test "queries scaled per head":
+  MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), kt: float32[1, 4, 8, 16]) is not scaled_scores
+test "queries divided per head":
+  MatMul(Div(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), kt: float32[1, 4, 8, 16]) is not scaled_scores
+test "queries scaled per head, keys by one number":
+  MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), Mul(kt: float32[1, 4, 8, 16], const d: float32[]))
   is not scaled_scores
 test "a scale that is computed": Mul(MatMul(q: float32[1, 4, 16, 8], kt: float32[1, 4, 8, 16]), c: float32[])
   is not scaled_scores

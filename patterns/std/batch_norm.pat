@@ -11,8 +11,7 @@ rule bn_into_conv reassociates:
 rule bn_into_conv_transpose reassociates:
   BatchNormalization(conv, const g, const b, const m, const v, epsilon=e, training_mode=0)
   => ConvTranspose(x, w * reshape(k, [1, -1, 1, 1]), (default(b0, 0) - m) * k + b, like conv)
-  where conv = ConvTranspose(x, const w: [_, _, _, _], const b0?)
-  if conv.group == 1
+  where conv = ConvTranspose(x, const w: [_, _, _, _], const b0?, group=1)
   with k = g / sqrt(v + e)
 
 ## The columns of the product are the channels. beta scales the old bias only, so the new one stands for itself.

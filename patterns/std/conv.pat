@@ -23,7 +23,7 @@ rule bias_into_conv reassociates: Add(conv, const c) => Conv(x, w, expand(reshap
 rule pad_into_conv: Conv(Pad(x: [_, _, _, _], const p, 0 | none, none, mode="constant"), const w, const b?) as conv
   => Conv(x, w, b, like conv,
           pads=[p[2] + conv.pads[0], p[3] + conv.pads[1], p[6] + conv.pads[2], p[7] + conv.pads[3]])
-  if all(p >= 0) and p[0] == 0 and p[1] == 0 and p[4] == 0 and p[5] == 0 and conv.auto_pad == "NOTSET"
+  if all(p >= 0) and p[0] == p[1] == p[4] == p[5] == 0
 
 ## A sum of two is an addition, which more targets know.
 rule sum_of_two: Sum(a, b) => Add(a, b)
@@ -54,12 +54,24 @@ test "one number for all channels":
 test "an addend per pixel stays":
   place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
   => Add(Conv(x, w), b) on host
+test "an addend per column as long as the channels are many stays":
+  place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 1, 1]), const b: float32[8]) => Add(Conv(x, w), b) on host
 test "a pad is the convolution's own":
   Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 0, 1, 0, 0, 1, 2], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
   => Conv(x, w, pads=[1, 2, 2, 3])
 test "a pad with ones stays":
   place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 1, 0, 0, 1, 1], 1), const w: float32[8, 4, 3, 3])
   => Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 1), w) on host
+test "a border that is cut off stays":
+  place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, -1, -1, 0, 0, -1, -1], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
+  => Conv(Pad(x, [0, 0, -1, -1, 0, 0, -1, -1], 0), w, pads=[1, 1, 1, 1]) on host
+test "images that a pad adds stay":
+  place Conv(Pad(Reshape(x: float32[512], s: int64[4]), [1, 0, 0, 0, 0, 0, 0, 0], 0), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(Reshape(x, s), [1, 0, 0, 0, 0, 0, 0, 0], 0), w) on host
+test "a pad before one that follows from the size: both count":
+  Conv(Pad(x: float32[1, 4, 7, 7], [0, 0, 0, 0, 0, 0, 1, 1], 0), const w: float32[8, 4, 3, 3], strides=[2, 2],
+       auto_pad="SAME_UPPER")
+  => Conv(x, w, strides=[2, 2], pads=[0, 0, 2, 2])
 test "channels that a pad adds stay":
   place Conv(Pad(x: float32[1, 3, 8, 8], [0, 0, 0, 0, 0, 1, 0, 0], 0), const w: float32[8, 4, 3, 3])
   => Conv(Pad(x, [0, 0, 0, 0, 0, 1, 0, 0], 0), w) on host

@@ -63,7 +63,7 @@ target fastlib on host {
   supports MaxPool(x), AveragePool(x), GlobalAveragePool(x), GlobalMaxPool(x) if real(x) and x.rank == 4
     cost primitive + max(flops / peak, bytes / bus)
   ## One pass over contiguous data; a broadcast operand is read once.
-  supports Add(a, b), Sub(a, b), Mul(a, b), Div(a, b), Max(a, b), Min(a, b) if real(a) and real(b)
+  supports Add(a, b), Sub(a, b), Mul(a, b), Div(a, b), Max(a, b), Min(a, b) if real(a)
     cost primitive + max(flops / peak, bytes / bus)
   supports Relu(x), LeakyRelu(x), Sigmoid(x), Tanh(x), HardSwish(x), HardSigmoid(x), Gelu(x), Erf(x), Exp(x), Sqrt(x)
     if real(x)
@@ -73,7 +73,7 @@ target fastlib on host {
   ## Normalisation along the contiguous axis.
   supports Softmax(x, axis=a), LayerNormalization(x, _, _, axis=a) if real(x) and a == x.rank - 1
     cost primitive + max(flops / peak, bytes / bus)
-  supports MatMul(a, b) if real(a) and real(b)
+  supports MatMul(a, b) if real(a)
     cost primitive + max(flops / peak, bytes / bus)
   ## Blocked, so that reading and writing both stream.
   supports Transpose(x), Pad(x, const _, _, _) if real(x) cost primitive + bytes / bus
@@ -126,6 +126,9 @@ test "attention as exported": fastlib runs
 test "attention over three dimensions":
   MatMul(Softmax(Div(MatMul(q: float32[4, 16, 8], k: float32[4, 8, 16]), const c: float32[] = 2.8284271), axis=-1),
          v: float32[4, 16, 8]) is not softmax_attention
+test "a scale per head":
+  MatMul(Softmax(Mul(MatMul(q: float32[1, 4, 16, 8], k: float32[1, 4, 8, 16]), const c: float32[4, 1, 1]), axis=-1),
+         v: float32[1, 4, 16, 8]) is not softmax_attention
 test "a head of 512":
   MatMul(Softmax(Div(MatMul(q: float32[1, 1, 16, 512], k: float32[1, 1, 512, 16]), const c: float32[] = 22.627417),
                  axis=-1), v: float32[1, 1, 16, 512]) is not softmax_attention
@@ -133,6 +136,7 @@ test "a head of 512":
 test "pooling": fastlib runs
   Concat(GlobalAveragePool(AveragePool(x, kernel_shape=[2, 2])), GlobalMaxPool(MaxPool(x, kernel_shape=[2, 2])), axis=1)
   where x = Relu(i: float32[1, 8, 16, 16])
+test "pooling in double precision": fastlib rejects MaxPool(x: float64[1, 8, 16, 16], kernel_shape=[2, 2])
 test "pooling in one dimension": fastlib rejects MaxPool(x: float32[1, 8, 16], kernel_shape=[2])
 test "arithmetic": fastlib runs
   Min(Max(Div(Mul(Sub(Add(a: float32[2, 8], b: float32[8]), a), b), a), b), a)
@@ -144,6 +148,7 @@ test "clip": fastlib runs Clip(x: float32[2, 8], -1, 1)
 test "clip in double precision": fastlib rejects Clip(x: float64[2, 8], -1, 1)
 test "normalisation along the last axis": fastlib runs
   LayerNormalization(Softmax(x: float32[2, 8], axis=-1), const g: float32[8], const b: float32[8])
+test "softmax in double precision": fastlib rejects Softmax(x: float64[2, 8], axis=1)
 test "softmax along the first axis": fastlib rejects Softmax(x: float32[2, 8], axis=0)
 test "a product of activations": fastlib runs MatMul(a: float32[4, 16, 8], b: float32[4, 8, 16])
 test "a product of integers": fastlib rejects MatMul(a: int32[16, 8], b: int32[8, 16])
@@ -152,9 +157,11 @@ test "movement": fastlib runs
 test "movement of integers": fastlib rejects Transpose(x: int64[2, 8])
 test "views of integers": fastlib rejects Reshape(x: int64[2, 8], [16])
 test "concatenation of two": fastlib runs Concat(x: float32[2, 8], y: float32[2, 8], axis=1)
+test "concatenation of integers": fastlib rejects Concat(x: int64[2, 8], y: int64[2, 8], axis=1)
 test "concatenation of nine": fastlib rejects
   Concat(a: float32[1], b: float32[1], c: float32[1], d: float32[1], e: float32[1], f: float32[1], g: float32[1],
          h: float32[1], i: float32[1], axis=0)
+test "a computed shape": fastlib rejects Relu(Reshape(x: float32[16], s: int64[2]))
 test "seven dimensions": fastlib rejects Relu(x: float32[1, 1, 1, 1, 1, 1, 2])
 test "gather is the host's": fastlib rejects Gather(x: float32[500, 64], i: int64[1, 16])
 

@@ -107,6 +107,13 @@ test "an output stage without exp": Exp(Conv(x: float32[1, 8, 8, 8], const w: fl
 test "a residual block's end": npu runs
   Relu(Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 3, 3], pads=[1, 1, 1, 1]), r: float32[1, 16, 16, 16]))
   in conv_add_act
+test "a residual sum of 4 channels":
+  Add(Conv(x: float32[1, 4, 16, 16], const w: float32[16, 4, 1, 1]), r: float32[1, 16, 16, 16]) is not conv_add_act
+test "a residual sum of 12 channels":
+  Add(Conv(x: float32[1, 16, 16, 16], const w: float32[12, 16, 1, 1]), r: float32[1, 12, 16, 16]) is not conv_add_act
+test "a residual sum in two groups":
+  Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 8, 1, 1], group=2), r: float32[1, 16, 16, 16])
+  is not conv_add_act
 test "a residual per channel":
   Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 1, 1]), r: float32[1, 16, 1, 1]) is not conv_add_act
 test "a residual that no longer fits":
@@ -116,15 +123,25 @@ test "a linear layer and gelu": npu runs
   Gelu(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) in matmul_act
 test "a product of two activations": npu rejects MatMul(x: float32[1, 4, 16, 16], y: float32[1, 4, 16, 16])
 test "a width of 12": MatMul(x: float32[1, 16, 64], const w: float32[64, 12]) is not matmul_act
+test "60 columns in": MatMul(x: float32[1, 16, 60], const w: float32[60, 64]) is not matmul_act
 test "a linear layer and tanh":
   Tanh(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) is not matmul_act
 test "weights beyond the scratch memory": MatMul(x: float32[1, 16, 1024], const w: float32[1024, 1024]) is not matmul_act
 test "a linear layer and a residual": npu runs
   Add(Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 64]), const b: float32[64]), r: float32[1, 16, 64])
   in matmul_add
+test "60 columns in and a residual":
+  Add(MatMul(x: float32[1, 16, 60], const w: float32[60, 64]), r: float32[1, 16, 64]) is not matmul_add
+test "60 columns out and a residual":
+  Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 60]), r: float32[1, 16, 60]) is not matmul_add
+test "weights and a residual beyond the scratch memory":
+  Add(MatMul(x: float32[1, 16, 1024], const w: float32[1024, 1024]), r: float32[1, 16, 1024]) is not matmul_add
 test "a residual that is broadcast":
   Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 64]), r: float32[16, 64]) is not matmul_add
 test "a classifier": npu runs Gemm(x: float32[1, 64], const w: float32[64, 16], const b: float32[16]) in gemm
+test "60 features": Gemm(x: float32[1, 60], const w: float32[60, 16]) is not gemm
+test "ten classes of 64 features": Gemm(x: float32[1, 64], const w: float32[64, 10]) is not gemm
+test "a thousand classes of 2048 features": Gemm(x: float32[1, 2048], const w: float32[2048, 1000]) is not gemm
 test "a scaled product": Gemm(x: float32[1, 64], const w: float32[64, 16], alpha=0.5) is not gemm
 test "a product of columns": Gemm(x: float32[64, 8], const w: float32[64, 16], transA=1) is not gemm
 
@@ -134,16 +151,25 @@ test "layer norm over two axes":
   LayerNormalization(x: float32[1, 16, 64], const g: float32[16, 64], axis=1) is not norm
 test "layer norm of 60": npu rejects LayerNormalization(x: float32[1, 16, 60], const g: float32[60])
 
+test "layer norm of a large tensor": LayerNormalization(x: float32[1, 4096, 256], const g: float32[256]) is not norm
+test "an output stage": Relu(x: float32[1, 8, 4, 4]) is output_stage
+test "tanh is no output stage": Tanh(x: float32[1, 8, 4, 4]) is not output_stage
+
 test "sums and products": npu runs Sub(Mul(Add(a: float32[1, 8, 4, 4], b: float32[1, 8, 4, 4]), const c: float32[8, 1, 1]), a)
 test "a sum that is broadcast": npu rejects Add(a: float32[1, 8, 4, 4], b: float32[8, 1, 1])
 test "a constant that is the larger": npu rejects Add(a: float32[8, 1, 1], const b: float32[1, 8, 4, 4])
+test "sums in double precision": npu rejects Add(a: float64[1, 8], b: float64[1, 8])
 test "functions": npu runs Clip(Gelu(HardSwish(Sigmoid(LeakyRelu(Relu(x: float32[1, 8, 4, 4]))))), -1, 1)
 test "double precision": npu rejects Relu(x: float64[1, 8, 4, 4])
 test "pooling": npu runs
   AveragePool(MaxPool(x: float32[1, 8, 16, 16], kernel_shape=[3, 3], strides=[2, 2]), kernel_shape=[2, 2])
+test "pooling in double precision": npu rejects MaxPool(x: float64[1, 8, 16, 16], kernel_shape=[2, 2])
+test "pooling in one dimension": npu rejects MaxPool(x: float32[1, 8, 16], kernel_shape=[2])
+test "pooling every third pixel": npu rejects MaxPool(x: float32[1, 8, 16, 16], kernel_shape=[3, 3], strides=[3, 3])
 test "a window of seven": npu rejects AveragePool(x: float32[1, 8, 7, 7], kernel_shape=[7, 7])
 test "views": npu runs Reshape(Flatten(x: float32[1, 8, 4, 4]), [8, 16])
 test "views of integers": npu rejects Reshape(x: int64[1, 8], [8])
+test "a computed shape": npu rejects Relu(Reshape(x: float32[16], s: int64[2]))
 test "five dimensions": npu rejects Relu(x: float32[1, 1, 8, 4, 4])
 test "no softmax": npu rejects Softmax(x: float32[1, 16, 64])
 test "no erf": npu rejects Erf(x: float32[1, 16, 64])
