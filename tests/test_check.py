@@ -47,7 +47,6 @@ def test_the_worked_example_lacks_only_what_is_not_supported_yet() -> None:
         (57, "`chain` is not supported yet"),
         (61, "`extends` is not supported yet"),
         (61, "`without` is not supported yet"),
-        (73, "`for … in` is not supported yet"),
     ]
 
 

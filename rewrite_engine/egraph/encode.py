@@ -75,7 +75,7 @@ class Table:
 
     @property
     def symbol(self) -> str:
-        name = re.sub(r"[^A-Za-z0-9_]", "_", self.op)
+        name = re.sub(r"[^A-Za-z0-9]", lambda mark: f"_{'' if mark[0] == '_' else f'{ord(mark[0]):x}'}_", self.op)
         host = "".join(f".h{k}" for k in self.host)
         return f"{'fused.' if self.fused else ''}{name}.{self.inputs}.{self.outputs}{host}"
 

@@ -135,9 +135,6 @@ def _types(parameters: Sequence[syntax.Parameter]) -> list[syntax.TypePattern]:
 
 
 def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: set[tuple[str, str]]) -> None:
-    if decl.each:
-        problems.append(unsupported(decl.each[0].span, "`for … in`"))
-        return
     if _skipped(problems, decl.left, decl.tail):
         return
     loose = bare(scope, decl.span.file, decl.left, decl.tail)

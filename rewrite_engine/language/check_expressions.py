@@ -147,10 +147,9 @@ def _read(expr: syntax.Expr, reader: Reader, place: _Place) -> None:
             _read(expr.right, reader, inner)
         case syntax.Unary():
             _read(expr.operand, reader, replace(place, hidden=True) if expr.op == "not" else place)
-        case syntax.Compare():
-            _read(expr.first, reader, place)
-            for _, operand in expr.rest:
-                _read(operand, reader, place)
+        case syntax.Compare():  # `OP == Conv`: the operator of a declaration `for OP in …`
+            for operand in (expr.first, *(operand for _, operand in expr.rest)):
+                _read(operand, reader, replace(place, element=place.element or isinstance(operand, syntax.Name)))
         case syntax.Conditional():
             for part in (expr.test, expr.then, expr.otherwise):
                 _read(part, reader, place)
@@ -205,7 +204,7 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
             reader.problem(expr.span, f"`{name}` is a function", f"call it: {name}({', '.join(let.parameters)})")
         return
     if name[0].isupper() or "::" in name:
-        if place.element and operators.find(name):
+        if place.element and (operators.find(name) or name in reader.scope.operators):
             return
         if operators.find(name):
             reader.problem(expr.span, f"`{name}` is an operator, not a value", "name its result with `as` or `where`")

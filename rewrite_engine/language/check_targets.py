@@ -139,9 +139,6 @@ def _composite(
     problems: list[Problem],
     used: Used,
 ) -> None:
-    if item.each:
-        problems.append(unsupported(item.each[0].span, "`for … in`"))
-        return
     chains = has_chain(item.pattern, item.tail)
     if chains:
         problems.extend(unsupported(head(chain), "`chain`") for chain in chains)

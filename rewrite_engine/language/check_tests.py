@@ -9,7 +9,7 @@ from rewrite_engine.language import bindings, locate, syntax
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_patterns import check_patterns, has_chain, head, unsupported
-from rewrite_engine.language.scope import Scope
+from rewrite_engine.language.scope import Scope, TargetScope
 
 _VARIABLE = "the inputs of a test have one type each: `x: float32[1, 8]`"
 
@@ -66,12 +66,7 @@ def _compared(pattern: syntax.Pattern, reader: Reader) -> None:
 
 
 def _pattern(name: str, span: Span, reader: Reader) -> None:
-    composites = {
-        item.name
-        for target in reader.scope.targets.values()
-        for item in target.items
-        if isinstance(item, syntax.Composite)
-    }
+    composites: set[str] = set().union(*map(_composites, reader.scope.targets.values()))
     if reader.pattern(name, span) is None and name not in composites and not reader.forgiven(name):
         known = {*reader.scope.patterns_in(reader.file), *composites}
         reader.problem(span, f"unknown pattern `{name}`", did_you_mean(name, known))
@@ -85,12 +80,16 @@ def _target(test: syntax.TestDecl, scope: Scope, reader: Reader) -> None:
             hint = did_you_mean(name, scope.targets)
             reader.problem(_last(test, name, reader), f"unknown target `{name}`", hint)
         return
-    composites = {item.name for item in target.items if isinstance(item, syntax.Composite)}
+    composites = _composites(target)
     if test.name is not None and test.name not in composites and not reader.forgiven(test.name):
-        extended = any(opening.extends for opening in target.openings)
-        if not extended:
-            hint = did_you_mean(test.name, composites)
-            reader.problem(_last(test, test.name, reader), f"target `{name}` has no composite `{test.name}`", hint)
+        hint = did_you_mean(test.name, composites)
+        reader.problem(_last(test, test.name, reader), f"target `{name}` has no composite `{test.name}`", hint)
+
+
+def _composites(target: TargetScope) -> set[str]:
+    """The names of a target's composites; `c` stands for every `c[…]`."""
+    names = {item.name for item in target.items if isinstance(item, syntax.Composite)}
+    return names | {name.partition("[")[0] for name in names}
 
 
 def _last(test: syntax.TestDecl, word: str, reader: Reader) -> Span:

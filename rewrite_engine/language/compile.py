@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
+from rewrite_engine import operators
 from rewrite_engine.language import arithmetic, names, syntax, units, values
 from rewrite_engine.language.calls import ask_supports, compile_call, compile_comprehension, supported
 from rewrite_engine.language.code import (
@@ -91,7 +92,9 @@ class Compiler:
             return self.let(let, {}, env)
         if name in ITEM_BITS:
             return constant(name)
-        return constant(CONSTANTS[name]) if name in CONSTANTS else None
+        if name in CONSTANTS:
+            return constant(CONSTANTS[name])
+        return constant(name) if operators.find(name) or name in self.scope.operators else None
 
     def _cell(self, cell: Cell) -> Meaning:
         number = cell.number

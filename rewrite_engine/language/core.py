@@ -108,6 +108,17 @@ class CoreRule:
     doc: str = ""
 
 
+def answers_to(rule: CoreRule, name: str) -> bool:
+    """Whether a test's or a command's `name` means this rule: with or without its target, `c` for every `c[…]`.
+
+    >>> rule = CoreRule("tern.act[Relu]", "composite", "tern", "exact", Span("", 1, 1, 1, 1), ())
+    >>> [answers_to(rule, name) for name in ("tern.act[Relu]", "act[Relu]", "act", "tern.act", "act[Elu]", "tern")]
+    [True, True, True, True, False, False]
+    """
+    own = rule.name if rule.target is None else rule.name.removeprefix(f"{rule.target}.")
+    return name in (rule.name, own, rule.name.partition("[")[0], own.partition("[")[0])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts:
     """What is known of one match: one entry per slot or node of the variant (after `expand_rest`).
@@ -209,4 +220,4 @@ class RuleSet:
 
 
 __all__ = ["ABSENT", "Answer", "CoreRule", "DeviceSpec", "Facts", "LinkSpec", "PatternNode", "Refusal", "RuleSet", "Slot",
-           "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant"]  # fmt: skip
+           "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant", "answers_to"]  # fmt: skip

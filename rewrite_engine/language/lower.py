@@ -74,7 +74,7 @@ def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
                 supports.setdefault(variant.nodes[0].op, []).append((rule, variant))
         capabilities = {op: tuple(forms) for op, forms in supports.items()}
         for item in target.items:
-            if isinstance(item, syntax.Composite) and not item.each:
+            if isinstance(item, syntax.Composite):
                 lower([_composite(target, item, capabilities)])
     for pattern in scope.all_patterns():
         lower([_pattern(pattern)])
@@ -92,8 +92,6 @@ def _lower(scope: Scope, cache: NamesCache, sources: Sequence[Source]) -> CoreRu
 
 
 def _directions(decl: syntax.RuleDecl) -> list[Source]:
-    if decl.each:
-        return []
     forth = Source(
         name=decl.name, kind="rule", span=decl.span, pattern=decl.left, tail=decl.tail, label=decl.label,
         template=decl.right,

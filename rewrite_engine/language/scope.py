@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from rewrite_engine.diagnostics import Problem, Span
+from rewrite_engine.language import each
 from rewrite_engine.language.syntax import (
     Composite,
     DeviceDecl,
@@ -108,6 +109,8 @@ def build(
         for file in files
     }
     by_file: dict[str, dict[str, Let | PatternDecl]] = {}
+    declared = frozenset(item.name for file in files for item in file.items if isinstance(item, OperatorDecl))
+    files = each.expand(files, declared, problems)
     for file in files:
         named = [item for item in file.items if isinstance(item, Let | PatternDecl)]
         by_file[file.path] = _unique(named, lambda item: item.name, "name", problems)

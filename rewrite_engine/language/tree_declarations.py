@@ -101,6 +101,11 @@ def _verdict(verdict: str, *fields: str) -> Handler:
     return handler
 
 
+def _within(context: Context, span: Span, parts: list[Any]) -> Part:
+    name, *chosen = (part.name for part in parts)
+    return Part("within", f"{name}[{', '.join(chosen)}]" if chosen else name)
+
+
 def _limit(context: Context, span: Span, parts: list[Any]) -> syntax.Limit:
     return syntax.Limit(span, str(parts[0]), parts[1])
 
@@ -184,7 +189,7 @@ HANDLERS: dict[str, Handler] = {
     "runs": _verdict("runs", "target", "subject", "name"),
     "rejects": _verdict("rejects", "target", "subject"),
     "place": _verdict("place", "subject", "result", "target"),
-    "within": _name_of("within"),
+    "within": _within,
     "limit": _limit,
     "option": _option,
     "without": _without,

@@ -37,9 +37,7 @@ class TestResult:
 def run_file(path: str | Path) -> list[TestResult]:
     """Runs the tests of one file (not those of the files it includes). Raises PatError where the file does not hold."""
     rules = load([path])
-    own = str(path)
-    spelled = {case.file for case in rules.tests}
-    here = own if own in spelled else next((f for f in spelled if Path(f).resolve() == Path(own).resolve()), own)
+    here = list(rules.sources)[-1]  # in loading order: a file comes after those that it includes
     return [run_case(rules, case) for case in rules.tests if case.file == here]
 
 
@@ -72,7 +70,7 @@ def _runs(rules: RuleSet, test: syntax.TestDecl) -> str:
     everything = {next(terms.values[o].name for o in node.outputs if o != ABSENT) for node in terms.nodes}
     best: set[str] = set()
     for payload, node in enumerate(explored.enodes):
-        if node.fused is not None and node.fused.rule.name == wanted:
+        if node.fused is not None and answers_to(node.fused.rule, wanted):
             best = max(best, set(explored.covers[payload]), key=len)
     if best == everything:
         return ""
@@ -129,7 +127,7 @@ def _is_not(rules: RuleSet, test: syntax.TestDecl) -> str:
 def _matches(rules: RuleSet, test: syntax.TestDecl, name: str) -> bool:
     """Whether the graph's results are the roots of a match of the named pattern, composite or rule."""
     builder, outputs = _graph(rules, test)
-    known = [rule for rule in rules.rules if rule.name.rsplit(".", 1)[-1] == name or rule.name == name]
+    known = [rule for rule in rules.rules if answers_to(rule, name)]
     if not known:
         raise RewriteError(f"no pattern, composite or rule is called `{name}`")
     asked: list[CoreRule] = [replace(rule, kind="pattern", target=None) for rule in known]
