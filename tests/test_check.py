@@ -45,8 +45,6 @@ def test_the_worked_example_lacks_only_what_is_not_supported_yet() -> None:
     problems, _ = check_files([FILES / "worked_example.pat"])
     assert [(p.span.line, p.message) for p in problems] == [
         (57, "`chain` is not supported yet"),
-        (61, "`extends` is not supported yet"),
-        (61, "`without` is not supported yet"),
     ]
 
 

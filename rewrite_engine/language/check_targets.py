@@ -59,8 +59,6 @@ def check_target(
     for opening in target.openings:
         if opening.device is not None:
             _device(opening.device, opening.span, scope, sources, problems)
-        if opening.extends is not None:
-            problems.append(unsupported(locate.word(sources, opening.span, "extends"), "`extends`"))
         for item in opening.items:
             match item:
                 case syntax.Limit():
@@ -69,8 +67,6 @@ def check_target(
                     read(item.value, Reader(scope, item.span.file, problems, used, options=options), _LIMITS[item.kind])
                 case syntax.OptionDecl():
                     read(item.value, Reader(scope, item.span.file, problems, used))
-                case syntax.Without():
-                    problems.append(unsupported(item.span, "`without`"))
                 case syntax.Requires():
                     read(item.guard, Reader(scope, item.span.file, problems, used, extra=_ENDS, options=options))
                 case syntax.Supports():
@@ -174,6 +170,7 @@ def covered(scope: Scope) -> list[Problem]:
     found: list[Problem] = []
     for target in scope.targets.values():
         earlier: dict[tuple[str, str | None], Span] = {}
+        own = {id(part) for opening in target.openings for part in opening.items}  # what it extends warned already
         for item in (item for item in target.items if isinstance(item, syntax.Supports)):
             cost = unparse(item.cost) if item.cost is not None else None
             for form in item.forms:
@@ -183,7 +180,7 @@ def covered(scope: Scope) -> list[Problem]:
                 names = (form.name,) if isinstance(form, syntax.Name) else getattr(pattern, "names", ())
                 for name in names:
                     first = earlier.get((name, cost))
-                    if first is not None:
+                    if first is not None and id(item) in own:
                         message = f"`{name}` is covered by an earlier `supports` of `{target.name}` that costs no more"
                         found.append(
                             Problem(form.span, message, severity="warning", notes=((first, "it is this one"),))

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from rewrite_engine.diagnostics import Problem, Span
-from rewrite_engine.language import each
+from rewrite_engine.language import each, extends
 from rewrite_engine.language.syntax import (
     Composite,
     DeviceDecl,
@@ -151,7 +151,9 @@ def build(
         visible=MappingProxyType(dict(visible)),
         lets=lets,
         patterns=patterns,
-        targets=_targets([item for item in everything if isinstance(item, TargetDecl)], problems),
+    openings = _targets([item for item in everything if isinstance(item, TargetDecl)], problems)
+    missing = frozenset().union(*broken.values(), "*" if incomplete else "")
+        targets=extends.resolve(openings, {file.path: file.source for file in files}, missing, problems),
         devices=devices,
         links=tuple(links),
         rules=tuple(rules.values()),
@@ -246,7 +248,7 @@ def _merged(name: str, openings: Sequence[TargetDecl], problems: list[Problem]) 
             case Supports():
                 items.append(item)
             case Without():
-                pass  # says what to take from the extended target
+                pass  # see `extends`
     return TargetScope(
         name=name,
         device=_device(name, ordered, problems),
@@ -270,7 +272,7 @@ def _device(name: str, openings: Sequence[TargetDecl], problems: list[Problem]) 
                 problems.append(Problem(opening.span, f"target `host` is on device `host`, not on `{opening.device}`"))
         return HOST
     if not given:
-        if openings:
+        if openings and not any(opening.extends for opening in openings):
             problems.append(
                 Problem(
                     openings[0].span, f"target `{name}` names no device", hint=f"write `target {name} on DEVICE {{`"

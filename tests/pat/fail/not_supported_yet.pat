@@ -1,9 +1,6 @@
-#! 5:1: an operator declaration is not supported yet
-#! 7:29: `chain` is not supported yet
-#! 9:18: `extends` is not supported yet
-#! 9:30: `without` is not supported yet
+#! 3:1: an operator declaration is not supported yet
+#! 5:29: `chain` is not supported yet
 operator com.x::Op(x) = Relu(x)
 target a on host {
   composite c(x, *others) = chain(conv, {Relu, Add}, most=2, others=others) where conv = Conv(x, const w)
 }
-target b on host extends a { without c }
