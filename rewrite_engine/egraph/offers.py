@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rewrite_engine.egraph.encode import ABSENT_TYPE, Encoding, Table
 from rewrite_engine.egraph.fused import FusedKernel
-from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Variant
+from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Slot, Variant
 from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.lower import expand_rest
 from rewrite_engine.machine import HOST, Machine, Offer
@@ -58,6 +58,7 @@ class Question:
     forms: tuple[Form, ...]
     host: bool  # whether the host's roofline answers too: it runs everything
     swaps: bool  # whether operands of a commutative operator are tried in either order
+    declared: Mapping[Variant, Variant]  # each form as it was before its rest was expanded
 
     @property
     def names(self) -> list[str]:
@@ -100,6 +101,7 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
             continue
         plain = tuple(range(table.inputs))
         groups: dict[tuple[int, ...], list[Form]] = {plain: []}
+        declared: dict[Variant, Variant] = {}
         swaps = any(variant.nodes[0].rest != "*" for _, variant in by_op[table.op])
         for rule, variant in by_op[table.op]:
             form = _fit(variant, table)
@@ -107,10 +109,11 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
                 inputs = form.nodes[0].inputs
                 positions = tuple(ABSENT if slot == ABSENT else inputs.index(slot) for slot in inputs)
                 groups.setdefault(positions, []).append((rule, form))
+                declared[form] = variant
         for number, (positions, forms) in enumerate(groups.items()):
             reads = any(slot.reads_value for _, form in forms for slot in form.slots)
             name = f"{table.symbol}.{number}"
-            found.append(Question(name, table, positions, reads, tuple(forms), positions == plain, swaps))
+            found.append(Question(name, table, positions, reads, tuple(forms), positions == plain, swaps, declared))
     return found
 
 
@@ -124,6 +127,20 @@ def _fit(variant: Variant, table: Table) -> Variant | None:
     if table.inputs < len(node.inputs):
         return None
     return expand_rest(variant, {0: table.inputs - len(node.inputs)})
+
+
+def _with_rest(variant: Variant, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Variant:
+    """The form over an operator some of whose remaining inputs are absent; a bare one has all results, too."""
+    node = variant.nodes[0]
+    form = expand_rest(variant, {0: [kind is not None for kind in inputs[len(node.inputs) :]]})
+    if node.rest != "*":
+        return form
+    slots, results = list(form.slots), list(node.outputs)
+    for kind in outputs[len(results) :]:
+        results.append(ABSENT if kind == ABSENT_TYPE else len(slots))
+        slots += [] if kind == ABSENT_TYPE else [Slot(f"$result[{len(results) - 1}]")]
+    spread = replace(form.nodes[0], outputs=tuple(results))
+    return replace(form, slots=tuple(slots), nodes=(spread,))
 
 
 def program(encoding: Encoding, asked: Sequence[Question]) -> str:
@@ -182,6 +199,9 @@ class Capabilities:
         names = {target.name: k for k, target in enumerate(self.machine.targets)}
         for rule, form in question.forms:
             index = names.get(rule.target or "")
+            if None in inputs or len(outputs) > 1:
+                declared = question.declared[form]
+                form = _with_rest(declared, inputs, outputs) if declared.nodes[0].rest is not None else form
             facts = None if index is None else self._facts(form, question, known, inputs, outputs, attributes)
             found = None if facts is None else answer(rule, form, facts)
             if index is not None and isinstance(found, Answer):

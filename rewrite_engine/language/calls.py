@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewrite_engine.language import functions, syntax, values
+from rewrite_engine.language import functions, predicates, syntax, values
 from rewrite_engine.language.code import Absent, Code, Env, Meaning, Slots, Sources, Variable, as_view, constant, join
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.program import Match
@@ -27,7 +27,7 @@ def compile_call(compiler: Compiler, expr: syntax.Call, env: Env) -> Code:
             raise LoweringError(expr.span, f"{name}() takes {len(let.parameters)} arguments")
         local = {p: _argument(compiler, a, env) for p, a in zip(let.parameters, expr.args, strict=True)}
         return compiler.let(let, local, env)
-    function = functions.find(name)
+    function = functions.find(name) or predicates.find(name, compiler.scope.predicates)
     if function is None:
         raise LoweringError(expr.span, f"unknown function `{name}`")
     if not function.arity[0] <= len(expr.args) <= function.arity[1]:

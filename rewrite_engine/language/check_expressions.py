@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
-from rewrite_engine.language import bindings, functions, syntax, units
+from rewrite_engine.language import bindings, functions, predicates, syntax, units
 from rewrite_engine.language.bindings import Bindings, Bound
 from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, dimension_of
 from rewrite_engine.language.resync import EVERYTHING
@@ -213,8 +213,8 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
         return
     if name in COST_NAMES:
         reader.problem(expr.span, f"`{name}` can be read in a cost only", f"write `x.{name}` for a value `x`")
-    elif functions.find(name):
-        reader.problem(expr.span, f"`{name}` is a function", functions.TABLE[name].doc)
+    elif (function := functions.find(name) or predicates.find(name, reader.scope.predicates)) is not None:
+        reader.problem(expr.span, f"`{name}` is a function", function.doc)
     else:
         reader.problem(expr.span, f"unknown name `{name}`", did_you_mean(name, reader.known()))
 
@@ -336,7 +336,7 @@ def _arity(expr: syntax.Call, name: str, reader: Reader) -> None:
             wanted = _counted(len(let.parameters), len(let.parameters))
             reader.problem(expr.span, f"{name}() takes {wanted}, found {given}", None, (let.span, "declared here"))
         return
-    function = functions.find(name)
+    function = functions.find(name) or _predicate(name, reader)
     if function is None:
         _unknown_function(expr, name, reader)
         return
@@ -349,6 +349,13 @@ def _arity(expr: syntax.Call, name: str, reader: Reader) -> None:
         reader.problem(expr.span, "supported() can be asked in composites only", "it asks this target's `supports`")
 
 
+def _predicate(name: str, reader: Reader) -> functions.Function | None:
+    """The predicate of that name, unless a pattern of the file has it."""
+    if name in reader.scope.patterns_in(reader.file):
+        return None
+    return predicates.find(name, reader.scope.predicates)
+
+
 def _unknown_function(expr: syntax.Call, name: str, reader: Reader) -> None:
     pattern = reader.pattern(name, expr.span)
     if pattern is not None:
@@ -358,9 +365,8 @@ def _unknown_function(expr: syntax.Call, name: str, reader: Reader) -> None:
         return
     if not reader.forgiven(name):
         lets = {let.name for let in reader.scope.lets_in(reader.file).values() if let.parameters is not None}
-        reader.problem(
-            expr.function.span, f"unknown function `{name}`", did_you_mean(name, {*functions.names(), *lets})
-        )
+        known = {*functions.names(), *predicates.names(reader.scope.predicates), *lets}
+        reader.problem(expr.function.span, f"unknown function `{name}`", did_you_mean(name, known))
 
 
 def _counted(least: int, most: int) -> str:

@@ -101,6 +101,8 @@ def _amount(match: Match, run: Run | None, span: Span, wanted: Dimension) -> Fra
     if run is None:
         return None
     value = run(match)
+    if value is None:
+        return None
     if isinstance(value, Unknown):
         raise _unbound(value, span, wanted)
     return _checked(value, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rewrite_engine.diagnostics import PatError, Problem, RewriteError, render
 from rewrite_engine.language import check, scope, sources
+from rewrite_engine.language.predicates import Predicate, as_function
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.resources import patterns_root
 
@@ -17,28 +19,37 @@ if TYPE_CHECKING:
     from rewrite_engine.language.syntax import Expr
 
 NO_SETTINGS: Mapping[str, str] = {}
+NO_PREDICATES: Mapping[str, Predicate] = {}
 
 
 def load(
-    paths: Sequence[str | Path], search: Sequence[Path] | None = None, settings: Mapping[str, str] = NO_SETTINGS
+    paths: Sequence[str | Path],
+    search: Sequence[Path] | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    predicates: Mapping[str, Predicate] = NO_PREDICATES,
 ) -> RuleSet:
     """The rule set of some files; a bare name is also looked for in the folders `search` (the bundled patterns).
 
     `settings` change numbers and options: `{"tern.arch": "73", "npu0.memory": "32MiB", "host->npu0.rate": "16GBps"}`.
+    `predicates` are Python functions that guards may call by name, beside those of installed packages.
     Raises `PatError` with every problem of all files, `RewriteError` for a missing file or a wrong setting.
     """
-    return _rule_set(sources.read(paths, _search(search)), settings)
+    return _rule_set(sources.read(paths, _search(search)), settings, predicates)
 
 
 def load_text(
-    text: str, path: str = "<text>", search: Sequence[Path] | None = None, settings: Mapping[str, str] = NO_SETTINGS
+    text: str,
+    path: str = "<text>",
+    search: Sequence[Path] | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    predicates: Mapping[str, Predicate] = NO_PREDICATES,
 ) -> RuleSet:
     """The rule set of a text.
 
     >>> [rule.name for rule in load_text("rule twice: Relu(Relu(x)) => Relu(x)").rules]
     ['twice']
     """
-    return _rule_set(sources.read_text(text, path, _search(search)), settings)
+    return _rule_set(sources.read_text(text, path, _search(search)), settings, predicates)
 
 
 def check_files(
@@ -61,9 +72,12 @@ def _search(search: Sequence[Path] | None) -> Sequence[Path]:
     return (patterns_root(),) if search is None else search
 
 
-def _checked(found: sources.Sources) -> tuple[Scope, list[Problem]]:
+def _checked(
+    found: sources.Sources, predicates: Mapping[str, Predicate] = NO_PREDICATES
+) -> tuple[Scope, list[Problem]]:
     """The scope and all problems that checking finds."""
     names, problems = scope.build(found.files, found.visible, found.blind())
+    names = dataclasses.replace(names, predicates=dict(predicates))
     problems = [*found.problems, *problems, *check.check(names, frozenset(found.named))]
     wrong = {problem.span.file for problem in _errors(problems)}  # there, a warning may only follow from an error
     return names, _in_order([p for p in problems if p.severity == "error" or p.span.file not in wrong])
@@ -78,11 +92,15 @@ def _errors(problems: Sequence[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == "error"]
 
 
-def _rule_set(found: sources.Sources, settings: Mapping[str, str]) -> RuleSet:
+def _rule_set(
+    found: sources.Sources, settings: Mapping[str, str], predicates: Mapping[str, Predicate] = NO_PREDICATES
+) -> RuleSet:
     from rewrite_engine.language import core, lower
     from rewrite_engine.language.settings import apply
 
-    names, problems = _checked(found)
+    for name, function in predicates.items():
+        as_function(name, function)  # raises where it is none
+    names, problems = _checked(found, predicates)
     if _errors(problems):
         raise PatError(_errors(problems), found.texts)
     if settings:

@@ -72,6 +72,11 @@ def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
             for variant in rule.variants if rule is not None else ():
                 assert rule is not None
                 supports.setdefault(variant.nodes[0].op, []).append((rule, variant))
+        for rule in scope.capabilities:  # Python's
+            if rule.target == target.name:
+                found.append(rule)
+                for variant in rule.variants:
+                    supports.setdefault(variant.nodes[0].op, []).append((rule, variant))
         capabilities = {op: tuple(forms) for op, forms in supports.items()}
         for item in target.items:
             if isinstance(item, syntax.Composite):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language import each, extends
@@ -32,6 +32,9 @@ from rewrite_engine.language.syntax import (
     TestDecl,
     Without,
 )
+
+if TYPE_CHECKING:
+    from rewrite_engine.language.core import CoreRule
 
 HOST = "host"
 NOWHERE = Span("<built in>", 1, 1, 1, 1)
@@ -81,6 +84,8 @@ class Scope:
     clashes: Mapping[str, Mapping[str, tuple[Span, ...]]]
     broken: Mapping[str, frozenset[str]]
     incomplete: frozenset[str] = frozenset()  # files that miss an include: their unknown names are no further problem
+    predicates: Mapping[str, Callable[..., bool | None]] = field(default_factory=dict)  # Python's, for guards
+    capabilities: tuple[CoreRule, ...] = ()  # Python's; each target's join its `supports`
 
     def lets_in(self, file: str) -> Mapping[str, Let]:
         """The `let`s that `file` sees, by name."""
@@ -104,13 +109,13 @@ def build(
 ) -> tuple[Scope, list[Problem]]:
     """The scope of `files` (in loading order) and the problems of names: declared twice, reopened wrongly."""
     problems: list[Problem] = []
+    declared = frozenset(item.name for file in files for item in file.items if isinstance(item, OperatorDecl))
+    files = each.expand(files, declared, problems)
     broken = {
         file.path: frozenset().union(*(other.broken for other in files if other.path in visible[file.path]))
         for file in files
     }
     by_file: dict[str, dict[str, Let | PatternDecl]] = {}
-    declared = frozenset(item.name for file in files for item in file.items if isinstance(item, OperatorDecl))
-    files = each.expand(files, declared, problems)
     for file in files:
         named = [item for item in file.items if isinstance(item, Let | PatternDecl)]
         by_file[file.path] = _unique(named, lambda item: item.name, "name", problems)
@@ -146,13 +151,13 @@ def build(
     for file in files:
         titled = [test for test in tests if test.span.file == file.path]
         _unique(titled, lambda test: test.title, "test", problems)
+    openings = _targets([item for item in everything if isinstance(item, TargetDecl)], problems)
+    missing = frozenset().union(*broken.values(), "*" if incomplete else "")
     scope = Scope(
         files=tuple(files),
         visible=MappingProxyType(dict(visible)),
         lets=lets,
         patterns=patterns,
-    openings = _targets([item for item in everything if isinstance(item, TargetDecl)], problems)
-    missing = frozenset().union(*broken.values(), "*" if incomplete else "")
         targets=extends.resolve(openings, {file.path: file.source for file in files}, missing, problems),
         devices=devices,
         links=tuple(links),
