@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from rewrite_engine.backend.archive import json_bytes, read_npz, sha256, write_npz, written_whole
+from rewrite_engine.backend.codegen import Artifact, CodeGenerator, loaded
 from rewrite_engine.backend.functions import Function, share_functions
 from rewrite_engine.backend.graph_json import graph_json
 from rewrite_engine.backend.graph_reader import read_graph
 from rewrite_engine.backend.memory import MemoryPlan, plan
+from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.backend.programs import (
     check_operands,
     content_hash,
@@ -39,6 +41,8 @@ SCHEMA = "rewrite_engine/bundle/1"
 METADATA_SCHEMA = "rewrite_engine/metadata/1"
 MANIFEST = "manifest.json"
 PARAMETERS = "params.npz"
+NO_ARTIFACTS: Mapping[str, Artifact] = {}
+NO_OPTIONS: Mapping[str, str] = {}
 OWN_FILES = ("graph.json", "memory.json", "metadata.json", PARAMETERS)
 
 
@@ -46,7 +50,9 @@ OWN_FILES = ("graph.json", "memory.json", "metadata.json", PARAMETERS)
 class Bundle:
     """`graph` is the content of graph.json; `functions` and `programs` are by symbol, `parameters` by name.
 
-    `extra_files` are the caller's, by path relative to the folder; they are kept, not interpreted.
+    `extra_files` are the caller's, by path relative to the folder; they are kept, not interpreted. A symbol that a code
+    generator made has an artifact in place of a program; `generators` are those at hand, beside the installed ones.
+    `host_options` are what the host's C compiler is told.
     """
 
     graph: Mapping[str, object]
@@ -55,11 +61,15 @@ class Bundle:
     programs: Mapping[str, Program]
     parameters: Mapping[str, np.ndarray]
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    generators: tuple[CodeGenerator, ...] = ()
+    host_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kernels(self) -> dict[str, Kernel]:
-        """A callable for each symbol."""
-        return {symbol: kernel_of(program) for symbol, program in self.programs.items()}
+        """A callable for each symbol. Raises RewriteError where the code generator that made a kernel is missing."""
+        made = loaded(self.functions, self.artifacts, self.generators)
+        return {**{symbol: kernel_of(program) for symbol, program in self.programs.items()}, **made}
 
     @property
     def inputs(self) -> dict[str, TensorType]:
@@ -87,7 +97,8 @@ class Bundle:
             }
             for use in self.plan.devices
         }
-        return {"schema": METADATA_SCHEMA, "functions": functions, "devices": devices}
+        host = dict(self.host_options)
+        return {"schema": METADATA_SCHEMA, "functions": functions, "devices": devices, "host": host}
 
     def verify(self) -> list[str]:
         """Problems that make this bundle unfit to run; an empty list means that it holds."""
@@ -114,6 +125,9 @@ class Bundle:
             "metadata.json": json_bytes(self.metadata),
         }
         for symbol in sorted(stems.values()):
+            if symbol in self.artifacts:
+                files[f"kernels/{symbol}.bin"] = self.artifacts[symbol].content
+                continue
             files[f"kernels/{symbol}.json"] = program_text(self.programs[symbol]).encode()
             files[f"kernels/{symbol}.loops"] = program_nest(self.programs[symbol]).encode()
         for path, content in sorted(self.extra_files.items()):
@@ -139,8 +153,8 @@ class Bundle:
             (temporary / MANIFEST).write_bytes(json_bytes(_manifest(temporary, [*files, PARAMETERS])))
 
     @classmethod
-    def open(cls, folder: str | Path) -> Bundle:
-        """The bundle in `folder`.
+    def open(cls, folder: str | Path, generators: Sequence[CodeGenerator] = ()) -> Bundle:
+        """The bundle in `folder`. `generators` load the kernels that they made; others are looked for as plug-ins.
 
         Raises RewriteError when it is not a bundle, a file is missing or differs from its sha256, or it does not hold.
         """
@@ -154,7 +168,7 @@ class Bundle:
         contents = {path: (root / path).read_bytes() for path in listed if path != PARAMETERS}
         graph = _parse(root / "graph.json", contents["graph.json"])
         memory_plan = MemoryPlan.from_json(_parse(root / "memory.json", contents["memory.json"]))
-        functions, programs = _read_functions(root, contents)
+        functions, programs, artifacts = _read_functions(root, contents)
         bundle = cls(
             graph=graph,
             plan=memory_plan,
@@ -162,6 +176,9 @@ class Bundle:
             programs=programs,
             parameters=read_npz(root / PARAMETERS, _parameter_types(root, graph)),
             extra_files={p: c for p, c in contents.items() if p not in OWN_FILES and not p.startswith("kernels/")},
+            artifacts=artifacts,
+            generators=tuple(generators),
+            host_options=_host_options(root, contents),
         )
         _require(bundle, str(root))
         return bundle
@@ -188,27 +205,40 @@ def build(
     programs: Mapping[str, Program],
     capacities: Mapping[str, int | None],
     extra_files: Mapping[str, bytes] | None = None,
+    *,
+    artifacts: Mapping[str, Artifact] = NO_ARTIFACTS,
+    generators: Sequence[CodeGenerator] = (),
+    host_options: Mapping[str, str] = NO_OPTIONS,
+    planner: Planner = pack,
 ) -> Bundle:
     """The bundle of a placed graph, verified. `programs` are by kernel name, `capacities` bytes by device or None.
 
-    Raises RewriteError for a kernel without a program, a device that is too small, or a bundle that does not hold.
+    `artifacts`, by kernel name, stand in place of programs; `generators` are those that made them. `planner` lays out
+    the arenas. Raises RewriteError for a kernel without a program, a device that is too small, or a bundle that does
+    not hold.
     """
     calls = [call for call in placed.steps if isinstance(call, KernelCall)]
-    missing = [call.name for call in calls if call.name not in programs]
+    missing = [call.name for call in calls if call.name not in programs and call.name not in artifacts]
     if missing:
         raise RewriteError(f"bundle: expected a program for each kernel, found none for {', '.join(missing)}")
-    hashes = {call.name: content_hash(program_text(programs[call.name])) for call in calls}
-    workspaces = {call.name: workspace_of(programs[call.name]) for call in calls}
-    functions, symbols = share_functions(placed, hashes, workspaces)
+    programs = {call.name: programs[call.name] for call in calls if call.name not in artifacts}
+    hashes = {name: content_hash(program_text(program)) for name, program in programs.items()}
+    hashes.update((name, artifact.hash) for name, artifact in artifacts.items())
+    workspaces = {call.name: workspace_of(programs[call.name]) if call.name in programs else 0 for call in calls}
+    makers = {name: (artifact.generator, artifact.version) for name, artifact in artifacts.items()}
+    functions, symbols = share_functions(placed, hashes, workspaces, makers)
     first_calls = {symbols[call.name]: call.name for call in reversed(calls)}
-    memory_plan = plan(placed, capacities)
+    memory_plan = plan(placed, capacities, planner)
     bundle = Bundle(
         graph=graph_json(placed, memory_plan, symbols),
         plan=memory_plan,
         functions=functions,
-        programs={symbol: programs[first_calls[symbol]] for symbol in functions},
+        programs={symbol: programs[call] for symbol, call in first_calls.items() if call in programs},
         parameters=dict(placed.parameters),
         extra_files=dict(extra_files or {}),
+        artifacts={symbol: artifacts[call] for symbol, call in first_calls.items() if call in artifacts},
+        generators=tuple(generators),
+        host_options=dict(host_options),
     )
     _require(bundle, placed.name)
     return bundle
@@ -295,8 +325,17 @@ def _parameter_types(root: Path, data: Mapping[str, object]) -> dict[str, Tensor
     return {name: types[name] for name in graph.parameters if name in types}
 
 
-def _read_functions(root: Path, contents: Mapping[str, bytes]) -> tuple[dict[str, Function], dict[str, Program]]:
-    """Functions and programs by symbol, each program checked against its function's hash."""
+def _host_options(root: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
+    host = _parse(root / "metadata.json", contents["metadata.json"]).get("host", {})
+    if not isinstance(host, dict) or not all(isinstance(value, str) for value in host.values()):
+        raise RewriteError(f"{root / 'metadata.json'}: expected texts by name in `host`, found {host!r}")
+    return host
+
+
+def _read_functions(
+    root: Path, contents: Mapping[str, bytes]
+) -> tuple[dict[str, Function], dict[str, Program], dict[str, Artifact]]:
+    """Functions, programs and artifacts by symbol, each checked against its function's hash."""
     path = root / "metadata.json"
     data = _parse(path, contents["metadata.json"])
     rows = data.get("functions")
@@ -304,12 +343,18 @@ def _read_functions(root: Path, contents: Mapping[str, bytes]) -> tuple[dict[str
         raise RewriteError(f"{path}: expected schema `{METADATA_SCHEMA}` with `functions`")
     functions: dict[str, Function] = {}
     programs: dict[str, Program] = {}
+    artifacts: dict[str, Artifact] = {}
     read: dict[str, Program] = {}
     for symbol, row in rows.items():
         function = functions[symbol] = Function.from_json(symbol, row)
-        file = f"{row.get('kernel')}.json"
+        file = f"{row.get('kernel')}.{'json' if function.generator is None else 'bin'}"
         if file not in contents:
             raise RewriteError(f"{path}: kernel `{symbol}`: expected its program in `{file}`, found no such file")
+        if function.generator is not None:
+            artifacts[symbol] = Artifact(function.generator, function.generator_version or "", contents[file])
+            if artifacts[symbol].hash != function.hash:
+                raise RewriteError(f"{root / file}: expected the artifact of hash {function.hash}, found another one")
+            continue
         text = contents[file].decode()
         if content_hash(text) != function.hash:
             raise RewriteError(f"{root / file}: expected the program of hash {function.hash}, found another one")
@@ -319,4 +364,4 @@ def _read_functions(root: Path, contents: Mapping[str, bytes]) -> tuple[dict[str
             except (RewriteError, ValueError) as error:
                 raise RewriteError(f"{root / file}: {error}") from error
         programs[symbol] = read[file]
-    return functions, programs
+    return functions, programs, artifacts

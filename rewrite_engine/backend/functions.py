@@ -17,6 +17,7 @@ from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.operators.types import TensorType
 
 Kind = TypeVar("Kind")
+NO_GENERATORS: Mapping[str, tuple[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Function:
     workspace: int
     io: int
     constants: int
+    generator: str | None = None  # the code generator that made the kernel; None: it is a loop nest
+    generator_version: str | None = None
 
     def input_device(self, position: int) -> str:
         """The device that holds the operand at `position` of the inputs."""
@@ -54,6 +57,8 @@ class Function:
             "workspace": self.workspace,
             "io": self.io,
             "constants": self.constants,
+            "generator": self.generator,
+            "generator_version": self.generator_version,
         }
 
     @classmethod
@@ -71,17 +76,23 @@ class Function:
                 workspace=_typed(data["workspace"], int),
                 io=_typed(data["io"], int),
                 constants=_typed(data["constants"], int),
+                generator=_text_or_none(data.get("generator")),
+                generator_version=_text_or_none(data.get("generator_version")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RewriteError(f"metadata: function `{symbol}` cannot be read: {error!r}") from error
 
 
 def share_functions(
-    placed: PlacedGraph, hashes: Mapping[str, str], workspaces: Mapping[str, int]
+    placed: PlacedGraph,
+    hashes: Mapping[str, str],
+    workspaces: Mapping[str, int],
+    generators: Mapping[str, tuple[str, str]] = NO_GENERATORS,
 ) -> tuple[dict[str, Function], dict[str, str]]:
     """Functions by symbol and the symbol of every kernel.
 
     `hashes` and `workspaces` are by kernel name: what the kernel computes, and the bytes it needs beside its operands.
+    `generators` gives name and version of the code generator for the kernels that one made.
     Kernels that agree in hash, target, device and operands share a function, named after the first of them.
     """
     functions: dict[str, Function] = {}
@@ -91,6 +102,9 @@ def share_functions(
         if not isinstance(call, KernelCall):
             continue
         candidate = _function(placed, call, hashes[call.name], workspaces[call.name])
+        if call.name in generators:
+            name, version = generators[call.name]
+            candidate = replace(candidate, generator=name, generator_version=version)
         key = replace(candidate, constants=0)
         if key in known:
             symbol = known[key]
@@ -146,6 +160,10 @@ def _type_from_json(data: object) -> TensorType:
     row = _typed(data, dict)
     shape = tuple(_typed(size, int) for size in _typed(row["shape"], list))
     return TensorType(_typed(row["dtype"], str), shape)
+
+
+def _text_or_none(item: object) -> str | None:
+    return None if item is None else _typed(item, str)
 
 
 def _typed(item: object, kind: type[Kind]) -> Kind:

@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rewrite_engine.backend.packing import ALIGNMENT, Block, align, pack, peak_of_live_bytes, pool
+from rewrite_engine.backend.packing import (
+    ALIGNMENT,
+    Block,
+    Planner,
+    align,
+    check_layout,
+    pack,
+    peak_of_live_bytes,
+    pool,
+)
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.operators.types import ITEM_BITS, TensorType
@@ -146,12 +155,13 @@ def storage_bytes(value: str, tensor: TensorType) -> int:
     return count * ((bits + 7) // 8)
 
 
-def plan(placed: PlacedGraph, capacities: Mapping[str, int | None]) -> MemoryPlan:
+def plan(placed: PlacedGraph, capacities: Mapping[str, int | None], planner: Planner = pack) -> MemoryPlan:
     """Storages for every value of `placed`. `capacities` are bytes by device; None or absent means no limit.
 
-    Raises RewriteError where a device's weights and peak exceed its capacity, naming the largest values on it.
+    `planner` lays out the intermediates of each device in turn. Raises RewriteError where its layout does not hold, and
+    where a device's weights and peak exceed its capacity, naming the largest values on it.
     """
-    storages = _place(placed)
+    storages = _place(placed, planner)
     types = device_types([HOST, *placed.devices.values()])
     uses = tuple(_use(device, types[device], capacities.get(device), storages, len(placed.steps)) for device in types)
     for use in uses:
@@ -194,7 +204,7 @@ def _kind(placed: PlacedGraph, name: str) -> str:
     return "output" if name in placed.outputs else "intermediate"
 
 
-def _place(placed: PlacedGraph) -> list[Storage]:
+def _place(placed: PlacedGraph, planner: Planner) -> list[Storage]:
     """Storages in the order of the plan: inputs, parameters by name, results in step order."""
     lives = lifetimes(placed)
     order = [*placed.inputs, *sorted(placed.parameters), *(o for call in placed.steps for o in operands(call)[1])]
@@ -205,7 +215,10 @@ def _place(placed: PlacedGraph) -> list[Storage]:
     for device in device_types([HOST, *placed.devices.values()]):
         here = [name for name in order if placed.devices[name] == device]
         arena = [Block(name, sizes[name], *lives[name]) for name in here if kinds[name] == "intermediate"]
-        packed = pack(arena)
+        layout = planner(tuple(arena))
+        if planner is not pack:
+            check_layout(arena, layout, f"memory planner, device `{device}`")
+        packed = {name: int(offset) for name, offset in layout.items()}
         end = max((packed[block.name] + block.size for block in arena), default=0)
         fixed = [name for kind in ("input", "output", "parameter") for name in here if kinds[name] == kind]
         for name in fixed:

@@ -8,10 +8,13 @@ always within a few percent of the peak of live bytes.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
+
+from rewrite_engine.diagnostics import RewriteError
 
 ALIGNMENT = 64
 """Bytes: a cache line, and as wide as the widest vector register."""
@@ -25,6 +28,12 @@ class Block:
     size: int
     first: int
     last: int
+
+
+Planner = Callable[[Sequence[Block]], Mapping[str, int]]
+"""Lays out the arena of one device: the offset of every block by name, each a multiple of `ALIGNMENT`, such that blocks
+that are live at the same step share no byte. `pack` is one; any function will do that gives the same for the same
+blocks."""
 
 
 _ORDERS: tuple[Callable[[Block], tuple[int | str, ...]], ...] = (
@@ -49,6 +58,29 @@ def pack(blocks: Sequence[Block]) -> dict[str, int]:
         if best_end < 0 or end < best_end:
             best, best_end = offsets, end
     return best
+
+
+def check_layout(blocks: Sequence[Block], offsets: Mapping[str, int], where: str) -> None:
+    """Raises RewriteError where a planner's offsets miss a block, are not aligned, or share live bytes."""
+    names = [block.name for block in blocks]
+    if not isinstance(offsets, Mapping) or sorted(offsets) != sorted(names):
+        missing = sorted(set(names) - set(offsets)) if isinstance(offsets, Mapping) else names
+        found = f"none for {', '.join(missing[:3])}" if missing else "offsets of unknown blocks"
+        raise RewriteError(f"{where}: expected an offset for each of {len(names)} blocks, found {found}")
+    for block in blocks:
+        offset = offsets[block.name]
+        if not isinstance(offset, Integral) or offset < 0 or offset % ALIGNMENT:
+            raise RewriteError(f"{where}: `{block.name}`: expected a multiple of {ALIGNMENT}, found {offset!r}")
+    live: list[Block] = []
+    for block in sorted((b for b in blocks if b.size), key=lambda block: (block.first, block.name)):
+        live = [other for other in live if other.last >= block.first]
+        for other in live:
+            apart = offsets[other.name] + other.size <= offsets[block.name]
+            if not apart and offsets[block.name] + block.size > offsets[other.name]:
+                raise RewriteError(
+                    f"{where}: `{other.name}` and `{block.name}` share bytes and are both live at step {block.first}"
+                )
+        live.append(block)
 
 
 def pool(blocks: Sequence[Block]) -> dict[str, int]:

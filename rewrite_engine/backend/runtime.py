@@ -59,12 +59,14 @@ class DeviceArray:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Wall-clock seconds of one kernel or copy."""
+    """Wall-clock seconds of one kernel or copy. `ran` says what did the work: "numpy", "target" (the target's own code)
+    or "copy"."""
 
     name: str
     function: str
     device: str
     seconds: float
+    ran: str = "numpy"
 
 
 class DeviceMemory:
@@ -154,7 +156,7 @@ class Executor:
             self._step(node, written)
             seconds = time.perf_counter() - started
             device = self._graph.entries[node.outputs[0]].device if node.outputs else HOST
-            times.append(StepTime(node.name, node.function, device, seconds))
+            times.append(StepTime(node.name, node.function, device, seconds, self._ran(node)))
             written.update(node.outputs)
         self.times = tuple(times)
         self._check_parameters()
@@ -167,6 +169,11 @@ class Executor:
                 raise RewriteError(f"graph output `{name}` was never written")
             outputs[name] = self._arrays[entry].array.copy()
         return outputs
+
+    def _ran(self, node: Node) -> str:
+        if node.kind == "copy":
+            return "copy"
+        return "numpy" if self._functions[node.function].generator is None else "target"
 
     def _load_parameters(self) -> None:
         for name in self._graph.parameters:
