@@ -39,7 +39,7 @@ def rule_set(name: str) -> RuleSet:
 def own(name: str) -> tuple[Any, ...]:
     """The declarations of the file itself, without those of the files that it includes."""
     scope: Any = rule_set(name).scope
-    return scope.files[-1].items  # includes come first
+    return tuple(scope.files[-1].items)  # includes come first
 
 
 def declared(name: str, kind: type) -> list[Any]:
@@ -47,10 +47,11 @@ def declared(name: str, kind: type) -> list[Any]:
 
 
 def cases_of(name: str, *verdicts: str) -> list[Case]:
-    """The file's own tests with one of these verdicts."""
-    titles = {test.title for test in declared(name, syntax.TestDecl) if test.verdict in verdicts}
+    """The file's own tests with one of these verdicts, verdict by verdict."""
+    verdict_of = {test.title: test.verdict for test in declared(name, syntax.TestDecl)}
     file = own(name)[-1].span.file
-    return [case for case in rule_set(name).tests if case.file == file and case.title in titles]
+    cases = [case for case in rule_set(name).tests if case.file == file and verdict_of[case.title] in verdicts]
+    return sorted(cases, key=lambda case: verdicts.index(verdict_of[case.title]))
 
 
 def named(name: str, verdict: str) -> set[str]:
@@ -177,7 +178,7 @@ def test_every_rule_has_a_test_that_must_not_fire(name: str) -> None:
 @every_file
 def test_every_guard_clause_is_needed_by_a_test(name: str) -> None:
     rules = rule_set(name)
-    cases = cases_of(name, "is not", "rejects", "place", "runs")
+    cases = cases_of(name, "is not", "rejects", "runs", "place")
     assert not noticed(rules, cases)
     spared = [
         f"{clause.span}: {unparse(clause)}"

@@ -15,6 +15,7 @@ target host {
 }
 
 test "the host runs what no other target knows": host runs Gather(x: float32[500, 64], i: int64[1, 16])
-test "a lookup of as many rows as the data says": host runs Gather(x: float32[500, 64], Reshape(i: int64[16], s: int64[2]))
+test "a lookup of as many rows as the data says": host runs
+  Gather(x: float32[500, 64], Reshape(i: int64[16], s: int64[2]))
 test "a view costs the host no traffic, so it stays where it is":
   place Reshape(x: float32[64, 64], [4096]) => Reshape(x, [4096]) on host

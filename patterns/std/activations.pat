@@ -1,5 +1,6 @@
-## Activations, as operators and as exporters take them apart. `activation(v)` is what a kernel can apply to each element
-## before it stores it. A rounding apart, the spellings of one function compute the same, so each has one name here.
+## Activations, as operators and as exporters take them apart. `activation(v)` is what a kernel can apply to each
+## element before it stores it. A rounding apart, the spellings of one function compute the same, so each has one
+## name here.
 
 ## x * sigmoid(x), also called swish.
 pattern silu(v) = Mul(v, Sigmoid(v))
@@ -34,7 +35,8 @@ rule fuse_hard_sigmoid reassociates: hard_sigmoid_spelled(v) => HardSigmoid(v, a
 rule relu_twice: Relu(Relu(x)) => Relu(x)
 
 test "relu": Relu(x: float32[1, 8]) is activation
-test "relu6, its bounds as inputs": Clip(x: float32[1, 8], const low: float32[] = 0, const high: float32[] = 6) is activation
+test "relu6, its bounds as inputs":
+  Clip(x: float32[1, 8], const low: float32[] = 0, const high: float32[] = 6) is activation
 test "relu6, its bounds as literals": Clip(x: float32[1, 8], 0, 6) is clamp
 test "one bound only": Clip(x: float32[1, 8], 0) is clamp
 test "sigmoid": Sigmoid(x: float32[1, 8]) is activation
@@ -56,7 +58,8 @@ test "a bound that is computed": Clip(x: float32[1, 8], low: float32[]) is not c
 test "the sigmoid of something else": Mul(x: float32[1, 8], Sigmoid(y: float32[1, 8])) is not silu
 test "a ramp to 5": Clip(Add(x: float32[1, 8], 3), 0, 5) is not ramp6
 test "hard swish over 7": Mul(x: float32[1, 8], Div(Clip(Add(x, 3), 0, 6), 7)) is not hard_swish
-test "the ramp of something else": Mul(x: float32[1, 8], Div(Clip(Add(y: float32[1, 8], 3), 0, 6), 6)) is not hard_swish_spelled
+test "the ramp of something else":
+  Mul(x: float32[1, 8], Div(Clip(Add(y: float32[1, 8], 3), 0, 6), 6)) is not hard_swish_spelled
 test "another slope": Mul(x: float32[1, 8], HardSigmoid(x, alpha=0.2, beta=0.5)) is not hard_swish
 test "hard sigmoid over 5": Div(Clip(Add(x: float32[1, 8], 3), 0, 6), 5) is not hard_sigmoid
 test "hard sigmoid is another spelling": HardSigmoid(x: float32[1, 8]) is not hard_sigmoid_spelled

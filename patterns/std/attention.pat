@@ -1,4 +1,5 @@
-## Softmax attention on split heads as exporters spell it: softmax(q @ k^T * scale + mask) @ v, the keys already transposed.
+## Softmax attention on split heads as exporters spell it: softmax(q @ k^T * scale + mask) @ v, the keys already
+## transposed.
 
 ## The scale is taken of the scores, of the queries or, as its root, of both; `scale` is what it amounts to.
 pattern scaled_scores(q, kt, scale) =

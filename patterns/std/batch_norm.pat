@@ -1,5 +1,5 @@
-## Batch normalisation after a linear operator goes into its weights: with k = gain / sqrt(variance + epsilon), the weights
-## are scaled by k per output channel and the bias becomes (bias - mean) * k + shift. Inference only.
+## Batch normalisation after a linear operator goes into its weights: with k = gain / sqrt(variance + epsilon), the
+## weights are scaled by k per output channel and the bias becomes (bias - mean) * k + shift. Inference only.
 
 rule bn_into_conv reassociates:
   BatchNormalization(conv, const g, const b, const m, const v, epsilon=e, training_mode=0)
@@ -24,7 +24,8 @@ rule bn_into_gemm reassociates:
 
 test "into a convolution without bias":
   BatchNormalization(Conv(x: float32[1, 2, 4, 4], const w: float32[3, 2, 1, 1] = 1),
-                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1, const v: float32[3] = 4,
+                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1,
+                     const v: float32[3] = 4,
                      epsilon=0)
   => Conv(x, full([3, 2, 1, 1], 1.5), full([3], -1))
 test "into a grouped convolution with a bias":
@@ -38,7 +39,8 @@ test "a convolution whose weights are computed keeps it":
   => BatchNormalization(Conv(x, w), g, b, m, v) on host
 test "into a transposed convolution":
   BatchNormalization(ConvTranspose(x: float32[1, 2, 4, 4], const w: float32[2, 3, 2, 2] = 1),
-                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1, const v: float32[3] = 4,
+                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1,
+                     const v: float32[3] = 4,
                      epsilon=0)
   => ConvTranspose(x, full([2, 3, 2, 2], 1.5), full([3], -1))
 test "a transposed convolution in groups keeps it":
@@ -47,12 +49,14 @@ test "a transposed convolution in groups keeps it":
   => BatchNormalization(ConvTranspose(x, w, group=2), g, b, m, v) on host
 test "into a product, its beta too":
   BatchNormalization(Gemm(x: float32[2, 4], const w: float32[4, 3] = 1, const c: float32[3] = 2, beta=0.5),
-                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 3, const v: float32[3] = 4,
+                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 3,
+                     const v: float32[3] = 4,
                      epsilon=0)
   => Gemm(x, full([4, 3], 1.5), full([3], -2.5))
 test "into a product of transposed weights":
   BatchNormalization(Gemm(x: float32[2, 4], const w: float32[3, 4] = 1, transB=1),
-                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1, const v: float32[3] = 4,
+                     const g: float32[3] = 3, const b: float32[3] = 0.5, const m: float32[3] = 1,
+                     const v: float32[3] = 4,
                      epsilon=0)
   => Gemm(x, full([3, 4], 1.5), full([3], -1), transB=1)
 test "a product of two activations keeps it":

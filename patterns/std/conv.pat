@@ -38,7 +38,8 @@ test "a matrix product and its bias, the bias first":
 
 test "weights that are computed": Conv(x: float32[1, 4, 8, 8], w: float32[8, 4, 3, 3]) is not conv2d
 test "one dimension": Conv(x: float32[1, 4, 8], const w: float32[8, 4, 3]) is not conv2d
-test "an addend per pixel": Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
+test "an addend per pixel":
+  Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
   is not conv2d_added_bias
 test "an addend per column": Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[6])
   is not conv2d_added_bias
@@ -50,12 +51,14 @@ test "an added bias becomes an input":
   Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[8, 1, 1] = 0.5)
   => Conv(x, w, full([8], 0.5))
 test "one number for all channels":
-  Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[] = 0.5) => Conv(x, w, full([8], 0.5))
+  Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[] = 0.5)
+  => Conv(x, w, full([8], 0.5))
 test "an addend per pixel stays":
   place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 3, 3]), const b: float32[1, 8, 6, 6])
   => Add(Conv(x, w), b) on host
 test "an addend per column as long as the channels are many stays":
-  place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 1, 1]), const b: float32[8]) => Add(Conv(x, w), b) on host
+  place Add(Conv(x: float32[1, 4, 8, 8], const w: float32[8, 4, 1, 1]), const b: float32[8])
+  => Add(Conv(x, w), b) on host
 test "a pad is the convolution's own":
   Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 0, 1, 0, 0, 1, 2], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
   => Conv(x, w, pads=[1, 2, 2, 3])
@@ -63,7 +66,8 @@ test "a pad with ones stays":
   place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 1, 0, 0, 1, 1], 1), const w: float32[8, 4, 3, 3])
   => Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 1), w) on host
 test "a border that is cut off stays":
-  place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, -1, -1, 0, 0, -1, -1], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
+  place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, -1, -1, 0, 0, -1, -1], 0), const w: float32[8, 4, 3, 3],
+             pads=[1, 1, 1, 1])
   => Conv(Pad(x, [0, 0, -1, -1, 0, 0, -1, -1], 0), w, pads=[1, 1, 1, 1]) on host
 test "images that a pad adds stay":
   place Conv(Pad(Reshape(x: float32[512], s: int64[4]), [1, 0, 0, 0, 0, 0, 0, 0], 0), const w: float32[8, 4, 3, 3])

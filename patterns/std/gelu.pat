@@ -1,5 +1,5 @@
-## GELU, as the operator and as exporters spell it: x / 2 * (1 + erf(x / sqrt(2))), or its tanh approximation. Where the
-## half is taken differs, and so does the spelling of the argument; both are free.
+## GELU, as the operator and as exporters spell it: x / 2 * (1 + erf(x / sqrt(2))), or its tanh approximation. Where
+## the half is taken differs, and so does the spelling of the argument; both are free.
 
 ## x * e / 2: half of the product, of one factor or of the other.
 pattern half_product(x, e) = Mul(Mul(x, e), 0.5) | Mul(x, Mul(e, 0.5)) | Mul(Mul(x, 0.5), e)
@@ -22,7 +22,8 @@ test "erf, the product halved": Mul(Mul(x: float32[1, 8], Add(Erf(Div(x, 1.41421
 test "erf, x halved first": Mul(Mul(x: float32[1, 8], 0.5), Add(Erf(Div(x, 1.4142135)), 1)) is gelu_erf_spelled
 test "erf, the other factor halved": Mul(Mul(Add(1, Erf(Div(x: float32[1, 8], 1.4142135))), 0.5), x) is gelu_erf_spelled
 test "erf of a product": Mul(Mul(x: float32[1, 8], Add(Erf(Mul(x, 0.70710678)), 1)), 0.5) is gelu
-test "tanh": Mul(Mul(x: float32[1, 8], 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, 3), 0.044715)), 0.79788456)), 1)) is gelu_tanh_spelled
+test "tanh": Mul(Mul(x: float32[1, 8], 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, 3), 0.044715)), 0.79788456)), 1))
+  is gelu_tanh_spelled
 test "tanh, the cube as products":
   Mul(Mul(x: float32[1, 8], 0.5), Add(Tanh(Mul(Add(x, Mul(Mul(Mul(x, x), x), 0.044715)), 0.79788456)), 1)) is gelu
 test "half a product": Mul(Mul(x: float32[1, 8], e: float32[1, 8]), 0.5) is half_product
@@ -33,7 +34,8 @@ test "erf of something else":
   Mul(Mul(x: float32[1, 8], Add(Erf(Div(y: float32[1, 8], 1.4142135)), 1)), 0.5) is not gelu
 test "a third of a product": Mul(Mul(x: float32[1, 8], e: float32[1, 8]), 0.3333) is not half_product
 test "a square instead of a cube":
-  Mul(Mul(x: float32[1, 8], 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, 2), 0.044715)), 0.79788456)), 1)) is not gelu_tanh_spelled
+  Mul(Mul(x: float32[1, 8], 0.5), Add(Tanh(Mul(Add(x, Mul(Pow(x, 2), 0.044715)), 0.79788456)), 1))
+  is not gelu_tanh_spelled
 
 test "erf becomes the operator":
   Mul(Mul(x: float32[1, 8], Add(Erf(Div(x, 1.4142135)), 1)), 0.5) => Gelu(x, approximate="none")

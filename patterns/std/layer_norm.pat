@@ -1,5 +1,5 @@
-## Layer normalisation over the last axis, as the operator and taken apart: (x - mean) / sqrt(variance + epsilon), times
-## gain, plus bias.
+## Layer normalisation over the last axis, as the operator and taken apart: (x - mean) / sqrt(variance + epsilon),
+## times gain, plus bias.
 
 ## The dtypes for which the operator's own arithmetic (float32 inside) is no less exact than the pieces.
 let normalised = {float16, float32}
@@ -47,9 +47,11 @@ test "an epsilon that adds a dimension": standardised(x: float32[8], const e: fl
 test "double precision": standardised(x: float64[2, 8], const e: float64[] = 1e-5) is not standardised
 test "a gain that is computed":
   Mul(standardised(x: float32[2, 8], const e: float32[] = 1e-5), g: float32[8]) is not layer_norm
-test "a gain of one element": layer_norm(x: float32[2, 8], const g: float32[1], const e: float32[] = 1e-5) is not layer_norm
+test "a gain of one element":
+  layer_norm(x: float32[2, 8], const g: float32[1], const e: float32[] = 1e-5) is not layer_norm
 test "a bias that is computed":
-  Add(layer_norm(x: float32[2, 8], const g: float32[8], const e: float32[] = 1e-5), b: float32[8]) is not layer_norm_biased
+  Add(layer_norm(x: float32[2, 8], const g: float32[8], const e: float32[] = 1e-5), b: float32[8])
+  is not layer_norm_biased
 test "a bias per row":
   layer_norm_biased(x: float32[2, 8], const g: float32[8], const b: float32[2, 1], const e: float32[] = 1e-5)
   is not layer_norm_biased

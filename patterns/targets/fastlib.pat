@@ -1,5 +1,5 @@
-## fastlib: a library of hand-written float32 kernels on the host's own cores, in the manner of the vector libraries that
-## CPU makers give away. It reads and writes host memory, so nothing is copied.
+## fastlib: a library of hand-written float32 kernels on the host's own cores, in the manner of the vector libraries
+## that CPU makers give away. It reads and writes host memory, so nothing is copied.
 ##
 ## Where the numbers come from: four cores of 1.5 GHz with one 128-bit fused multiply-add every second cycle peak at 24
 ## GFLOPS; all four together draw 8 GB/s from the bus. Entering the library (thread pool, scratch memory) costs half a
@@ -53,7 +53,8 @@ target fastlib on host {
     cost primitive + max(flops / peak, bytes / bus)
 
   ## Scores stay in cache: queries, keys, values, mask and result are the traffic. A head is at most 256 wide.
-  composite softmax_attention(q: float32[_, _, _, _], kt: float32[_, _, _, _], v: float32[_, _, _, _], mask?: float32[...]) =
+  composite softmax_attention(q: float32[_, _, _, _], kt: float32[_, _, _, _], v: float32[_, _, _, _],
+                              mask?: float32[...]) =
       attention(q, kt, v, factor, mask)
     if v.shape[-1] <= 256
     with factor = factor

@@ -2,9 +2,9 @@
 ## weights. Made up, in the manner of the engines of small vision boards.
 ##
 ## Where the numbers come from: a 16 x 16 array of multiply-accumulate units at 800 MHz is 204 GMACS; a depthwise
-## convolution keeps one column of it busy, 12.8 GMACS. Operands and results of a layer lie in 4 MiB of scratch memory that
-## delivers 16 GB/s; weights are streamed in at 6 GB/s, so layers with many weights and few pixels are better off
-## elsewhere. Starting a job (descriptor, doorbell, interrupt) takes 1.5 us, each layer in it 0.2 us.
+## convolution keeps one column of it busy, 12.8 GMACS. Operands and results of a layer lie in 4 MiB of scratch
+## memory that delivers 16 GB/s; weights are streamed in at 6 GB/s, so layers with many weights and few pixels are
+## better off elsewhere. Starting a job (descriptor, doorbell, interrupt) takes 1.5 us, each layer in it 0.2 us.
 
 include "machines/cores.pat"
 include "std/activations.pat"
@@ -32,7 +32,7 @@ let real = {float16, float32}
 let in_eights(n) = n % 8 == 0
 let one_column(c) = c.group == c.inputs[0].shape[1] and c.inputs[1].shape[0] == c.group
 ## What the address generators can do.
-let window(c) = all(k <= 7 for k in c.kernel_shape) and all(s <= 2 for s in c.strides) and all(d == 1 for d in c.dilations)
+let window(c) = all(c.kernel_shape <= 7) and all(c.strides <= 2) and all(c.dilations == 1)
 let convolves(c) = (c.group == 1 or one_column(c)) and window(c)
 
 ## What the output stage applies to an accumulator: comparisons, or a table that is interpolated.
@@ -83,7 +83,7 @@ target npu on npu0 {
   supports Relu(x), LeakyRelu(x), Sigmoid(x), HardSwish(x), Gelu(x), Clip(x, const _, const _) if x.dtype in real
     cost layer + bytes / port
   supports MaxPool(x) as y, AveragePool(x) as y
-    if x.dtype in real and x.rank == 4 and all(k <= 3 for k in y.kernel_shape) and all(s <= 2 for s in y.strides)
+    if x.dtype in real and x.rank == 4 and all(y.kernel_shape <= 3) and all(y.strides <= 2)
     cost layer + bytes / port
   supports Reshape(x, _), Flatten(x) if x.dtype in real cost view_cost
 }
@@ -105,7 +105,8 @@ test "more than the scratch memory":
 test "an output stage without exp": Exp(Conv(x: float32[1, 8, 8, 8], const w: float32[8, 8, 1, 1])) is not conv_act
 
 test "a residual block's end": npu runs
-  Relu(Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 3, 3], pads=[1, 1, 1, 1]), r: float32[1, 16, 16, 16]))
+  Relu(Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 3, 3], pads=[1, 1, 1, 1]),
+           r: float32[1, 16, 16, 16]))
   in conv_add_act
 test "a residual sum of 4 channels":
   Add(Conv(x: float32[1, 4, 16, 16], const w: float32[16, 4, 1, 1]), r: float32[1, 16, 16, 16]) is not conv_add_act
@@ -117,7 +118,8 @@ test "a residual sum in two groups":
 test "a residual per channel":
   Add(Conv(x: float32[1, 16, 16, 16], const w: float32[16, 16, 1, 1]), r: float32[1, 16, 1, 1]) is not conv_add_act
 test "a residual that no longer fits":
-  Add(Conv(x: float32[1, 16, 128, 128], const w: float32[32, 16, 1, 1]), r: float32[1, 32, 128, 128]) is not conv_add_act
+  Add(Conv(x: float32[1, 16, 128, 128], const w: float32[32, 16, 1, 1]), r: float32[1, 32, 128, 128])
+  is not conv_add_act
 
 test "a linear layer and gelu": npu runs
   Gelu(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) in matmul_act
@@ -126,7 +128,8 @@ test "a width of 12": MatMul(x: float32[1, 16, 64], const w: float32[64, 12]) is
 test "60 columns in": MatMul(x: float32[1, 16, 60], const w: float32[60, 64]) is not matmul_act
 test "a linear layer and tanh":
   Tanh(Add(const b: float32[128], MatMul(x: float32[1, 16, 64], const w: float32[64, 128]))) is not matmul_act
-test "weights beyond the scratch memory": MatMul(x: float32[1, 16, 1024], const w: float32[1024, 1024]) is not matmul_act
+test "weights beyond the scratch memory":
+  MatMul(x: float32[1, 16, 1024], const w: float32[1024, 1024]) is not matmul_act
 test "a linear layer and a residual": npu runs
   Add(Add(MatMul(x: float32[1, 16, 64], const w: float32[64, 64]), const b: float32[64]), r: float32[1, 16, 64])
   in matmul_add
@@ -155,7 +158,8 @@ test "layer norm of a large tensor": LayerNormalization(x: float32[1, 4096, 256]
 test "an output stage": Relu(x: float32[1, 8, 4, 4]) is output_stage
 test "tanh is no output stage": Tanh(x: float32[1, 8, 4, 4]) is not output_stage
 
-test "sums and products": npu runs Sub(Mul(Add(a: float32[1, 8, 4, 4], b: float32[1, 8, 4, 4]), const c: float32[8, 1, 1]), a)
+test "sums and products": npu runs
+  Sub(Mul(Add(a: float32[1, 8, 4, 4], b: float32[1, 8, 4, 4]), const c: float32[8, 1, 1]), a)
 test "a sum that is broadcast": npu rejects Add(a: float32[1, 8, 4, 4], b: float32[8, 1, 1])
 test "a constant that is the larger": npu rejects Add(a: float32[8, 1, 1], const b: float32[1, 8, 4, 4])
 test "sums in double precision": npu rejects Add(a: float64[1, 8], b: float64[1, 8])
