@@ -1,0 +1,227 @@
+"""Compiling and loading emitted C: one shared library of many kernels, cached by content.
+
+In: the sources of kernels. Out: a `Library` whose kernels are called on NumPy arrays. A library is found again by the
+hash of its text, the compiler's version, the flags and the processor, and is installed by an atomic rename.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import importlib.resources
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.loops.compute import Buffer
+from rewrite_engine.loops.dtypes import numpy_dtype
+from rewrite_engine.loops.emit_c.formats import format_code
+from rewrite_engine.loops.emit_c.source import ALIGNMENT, CSource
+
+FLAGS = (
+    "-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+    "-fno-strict-aliasing", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread", "-w",
+)  # fmt: skip
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+HEADERS = ("scalar.h", "vector.h", "pool.h")
+
+
+class NoCompiler(RewriteError):
+    """There is no C compiler. The message says what was looked for; kernels run in NumPy instead."""
+
+
+class CompilerFailed(RewriteError):
+    """The C compiler did not make a library. The message holds what it said; kernels run in NumPy instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledKernel:
+    """A kernel on NumPy arrays, which must be contiguous and of the stated shapes and types."""
+
+    source: CSource
+    function: object
+    scratch: np.ndarray
+
+    def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Fills the output arrays. Raises RewriteError for arrays of another shape or type."""
+        kept: list[np.ndarray] = []
+        given = _pointers(self.source, "input", self.source.inputs, inputs, kept)
+        results = _pointers(self.source, "output", self.source.outputs, outputs, kept)
+        status = self.function(given, results, self.scratch.ctypes.data)  # type: ignore[operator]
+        if status:
+            raise RewriteError(f"kernel {self.source.symbol}: returned {status}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """A loaded library; `path` is its file, `compiler` what made it, `cached` whether it was there already."""
+
+    path: Path
+    compiler: str
+    cached: bool
+    sources: Mapping[str, CSource]
+    handle: ctypes.CDLL = field(repr=False)
+
+    def kernel(self, symbol: str) -> CompiledKernel:
+        """The kernel exported as `symbol`, with a workspace of its own. Raises KeyError for an unknown one."""
+        source = self.sources[symbol]
+        function = getattr(self.handle, symbol)
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        function.restype = ctypes.c_int
+        return CompiledKernel(source, function, aligned(source.workspace))
+
+    def set_threads(self, count: int) -> int:
+        """Threads that parallel loops may use (by default REWRITE_ENGINE_THREADS, or 1); returns how many there are."""
+        return int(self.handle.re_set_threads(ctypes.c_int(count)))
+
+
+def build(
+    sources: Sequence[CSource],
+    *,
+    cc: str | None = None,
+    cpu: str | None = None,
+    cache: str | Path | None = None,
+    flags: Sequence[str] = (),
+) -> Library:
+    """The library of the sources' kernels, compiled unless the cache has it.
+
+    `cc` is a compiler command (default: $CC, gcc, clang), `cpu` a processor for -march (default: this one), `cache` a
+    folder (default: the user's). Raises NoCompiler, CompilerFailed, and RewriteError where the cache cannot be written.
+    """
+    command = find_compiler(cc)
+    text = library_text(sources)
+    options = (*FLAGS, *_machine_flags(cpu), *flags)
+    folder = Path(cache) if cache is not None else cache_folder()
+    key = "\0".join((text, _version(command), *options, cpu or _processor()))
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    by_symbol = {source.symbol: source for source in sources}
+    if path.exists():
+        try:
+            return Library(path, " ".join(command), True, by_symbol, ctypes.CDLL(str(path)))
+        except OSError:  # cut short or of another machine: made again
+            pass
+    _compile(command, options, text, path)
+    try:
+        handle = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CompilerFailed(f"{shlex.join(command)}: the library it made does not load: {error}") from error
+    return Library(path, " ".join(command), False, by_symbol, handle)
+
+
+def library_text(sources: Sequence[CSource]) -> str:
+    """The C of a whole library: the run-time header, each shared function once, the exported functions."""
+    symbols = [source.symbol for source in sources]
+    if len(set(symbols)) != len(symbols):
+        raise RewriteError(
+            f"a library exports each symbol once, found {sorted(s for s in symbols if symbols.count(s) > 1)[0]} twice"
+        )
+    functions: dict[str, str] = {}
+    for source in sources:
+        functions.update(source.functions)
+    formats = sorted(frozenset[str]().union(*(source.formats for source in sources)))
+    return "\n".join([header(), *map(format_code, formats), *functions.values(), *(source.entry for source in sources)])
+
+
+@functools.cache
+def header() -> str:
+    """The run-time header that every library begins with."""
+    folder = importlib.resources.files("rewrite_engine.loops.emit_c") / "runtime"
+    parts = [(folder / name).read_text() for name in HEADERS]
+    return "\n".join(line for part in parts for line in part.splitlines() if not line.startswith('#include "')) + "\n"
+
+
+def find_compiler(cc: str | None = None) -> tuple[str, ...]:
+    """The command of the C compiler: `cc`, else $CC, gcc or clang. Raises NoCompiler."""
+    wanted = [cc] if cc else [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
+    for candidate in wanted:
+        command = shlex.split(candidate)
+        if command and shutil.which(command[0]):
+            return tuple(command)
+    raise NoCompiler(f"no C compiler: looked for {', '.join(wanted)}; install gcc or clang, or set CC")
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept: REWRITE_ENGINE_CACHE, else the user's cache folder."""
+    given = os.environ.get("REWRITE_ENGINE_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rewrite_engine" / "kernels"
+
+
+def aligned(size: int) -> np.ndarray:
+    """`size` bytes whose address is a multiple of 64."""
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + size]
+
+
+def _compile(command: Sequence[str], options: Sequence[str], text: str, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=path.parent) as folder:
+            source, made = Path(folder) / "kernels.c", Path(folder) / "kernels.so"
+            source.write_text(text)
+            result = subprocess.run(
+                [*command, *options, str(source), "-o", str(made), "-lm"], capture_output=True, text=True, check=False
+            )
+            if result.returncode or not made.exists():
+                said = "\n".join(result.stderr.strip().splitlines()[:20]) or f"exit status {result.returncode}"
+                raise CompilerFailed(f"{shlex.join(command)} failed on the kernels:\n{said}")
+            os.replace(made, path)
+    except OSError as error:
+        raise RewriteError(f"cannot build kernels in {path.parent}: {error.strerror or error}") from error
+
+
+def _machine_flags(cpu: str | None) -> tuple[str, ...]:
+    return (f"-march={cpu or 'native'}",)
+
+
+@functools.cache
+def _version(command: tuple[str, ...]) -> str:
+    try:
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise CompilerFailed(f"{shlex.join(command)} does not run: {error.strerror or error}") from error
+    return result.stdout.splitlines()[0] if result.stdout else shlex.join(command)
+
+
+@functools.cache
+def _processor() -> str:
+    """What -march=native depends on: the machine and its processor's model and features."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
+    return "\n".join([platform.machine(), *(line for line in lines if line.startswith(wanted))])
+
+
+def _pointers(
+    source: CSource, role: str, buffers: Sequence[Buffer], arrays: Sequence[np.ndarray], kept: list[np.ndarray]
+) -> ctypes.Array[ctypes.c_void_p]:
+    if len(arrays) != len(buffers):
+        raise RewriteError(f"kernel {source.symbol}: expected {len(buffers)} {role}s, found {len(arrays)}")
+    table = (ctypes.c_void_p * max(len(arrays), 1))()
+    for position, (array, (shape, dtype)) in enumerate(zip(arrays, buffers, strict=True)):
+        if array.shape != shape or array.dtype != numpy_dtype(dtype):
+            found = f"{array.dtype.name}{list(array.shape)}"
+            raise RewriteError(
+                f"kernel {source.symbol}: {role} {position}: expected {dtype}{list(shape)}, found {found}"
+            )
+        if not array.flags.c_contiguous:
+            if role == "output":
+                raise RewriteError(f"kernel {source.symbol}: output {position}: expected a contiguous array")
+            array = np.ascontiguousarray(array)
+        kept.append(array)
+        table[position] = array.ctypes.data
+    return table
