@@ -11,13 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewrite_engine.api import Bundle, Module, Placement, RuleSet, compile, load, load_rules, place
+    from rewrite_engine.api import (
+        Bundle,
+        MatchedNode,
+        Module,
+        Placement,
+        RuleSet,
+        compile,
+        load,
+        load_rules,
+        place,
+        supports,
+        with_capabilities,
+    )
     from rewrite_engine.diagnostics import PatError, RewriteError
     from rewrite_engine.graph import bundled_model
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Module", "PatError", "Placement", "RewriteError", "RuleSet", "bundled_model", "compile", "load",
-           "load_rules", "place"]  # fmt: skip
+__all__ = ["Bundle", "MatchedNode", "Module", "PatError", "Placement", "RewriteError", "RuleSet", "bundled_model",
+           "compile", "load", "load_rules", "place", "supports", "with_capabilities"]  # fmt: skip
 
 _HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
           "bundled_model": "rewrite_engine.graph"}  # fmt: skip

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rewrite_engine.backend.bundle import Bundle, build
+from rewrite_engine.backend.codegen import CodeGenerator, generate, read_targets
 from rewrite_engine.backend.memory import plan
+from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.files import SOURCE
 from rewrite_engine.graph import Module, load, to_terms
 from rewrite_engine.graph.onnx_io import model_bytes
 from rewrite_engine.graph.placed_io import write_placed
 from rewrite_engine.language import RuleSet
 from rewrite_engine.language import load as _load_rules
+from rewrite_engine.language.capabilities import Capability, MatchedNode, supports, with_capabilities
+from rewrite_engine.language.predicates import Predicate
 from rewrite_engine.passes.stages import programs
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
-__all__ = ["Bundle", "Module", "Placement", "RuleSet", "compile", "load", "load_rules", "place", "report"]
+__all__ = ["Bundle", "CodeGenerator", "MatchedNode", "Module", "Placement", "RuleSet", "compile", "load", "load_rules",
+           "place", "report", "supports", "with_capabilities"]  # fmt: skip
 
 
-def load_rules(*paths: str | Path, settings: Mapping[str, str] | None = None) -> RuleSet:
+def load_rules(
+    *paths: str | Path,
+    settings: Mapping[str, str] | None = None,
+    predicates: Mapping[str, Predicate] | None = None,
+    capabilities: Sequence[Capability] = (),
+) -> RuleSet:
     """The rules of one or more `.pat` files; a bare name is looked up in the bundled patterns.
 
-    `settings` are those of `--set`. Raises PatError with every problem of all files.
+    `settings` are those of `--set`. `predicates` are Python functions that guards may call by name, `capabilities` are
+    functions marked with `supports`. Raises PatError with every problem of all files.
     """
-    return _load_rules(paths, settings=settings or {})
+    rules = _load_rules(paths, settings=settings or {}, predicates=predicates or {})
+    return with_capabilities(rules, capabilities) if capabilities else rules
 
 
 def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
@@ -41,13 +53,13 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
     return replace(placement, seconds={**placement.seconds, "encode": placement.seconds["encode"] + seconds})
 
 
-def report(module: Module, placement: Placement) -> dict[str, bytes]:
-    """placement.json, search.json and the placed model.onnx, by file name.
+def report(module: Module, placement: Placement, planner: Planner = pack) -> dict[str, bytes]:
+    """placement.json, search.json and the placed model.onnx, by file name; `planner` lays out the arenas.
 
     Raises RewriteError where a device's memory is too small.
     """
     capacities = {device.name: device.memory for device in placement.machine.devices}
-    used = plan(placement.graph, capacities)
+    used = plan(placement.graph, capacities, planner)
     memory = {use.device: MemoryUse(capacities.get(use.device), use.weights, use.peak) for use in used.devices}
     model = {"name": module.source.name, "sha256": module.source.sha256, "nodes": module.source.nodes}
     return {
@@ -57,13 +69,38 @@ def report(module: Module, placement: Placement) -> dict[str, bytes]:
     }
 
 
-def files_of(module: Module, placement: Placement) -> dict[str, bytes]:
+def files_of(module: Module, placement: Placement, planner: Planner = pack) -> dict[str, bytes]:
     """What a bundle holds beside what is needed to run: the report and the model as it was given."""
-    return {**report(module, placement), SOURCE: module.source.original}
+    return {**report(module, placement, planner), SOURCE: module.source.original}
 
 
-def compile(module: Module, rules: RuleSet, *, placement: Placement | None = None, **options: Any) -> Bundle:
-    """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified."""
-    placement = placement or place(module, rules, **options)
-    capacities = {device.name: device.memory for device in placement.machine.devices}
-    return build(placement.graph, programs(placement.graph), capacities, files_of(module, placement))
+def compile(
+    module: Module,
+    rules: RuleSet,
+    *,
+    placement: Placement | None = None,
+    targets: Sequence[str] | Mapping[str, object] = (),
+    planner: Planner = pack,
+    **options: Any,
+) -> Bundle:
+    """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
+
+    `targets` names the targets that may be used, as in `place`; or it maps a target to its code generator (or to the
+    name of an installed one), and "host" to the options of its C compiler: {"cc", "cpu", "triple"}. Kernels of targets
+    without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`.
+    """
+    given = targets if isinstance(targets, Mapping) else {}
+    if placement is None:
+        placement = place(module, rules, targets=() if given else tuple(targets), **options)
+    known = read_targets(given, [target.name for target in placement.machine.targets])
+    made = generate(placement.graph, known.generators)
+    return build(
+        placement.graph,
+        programs(placement.graph, made),
+        {device.name: device.memory for device in placement.machine.devices},
+        files_of(module, placement, planner),
+        artifacts=made,
+        generators=tuple(known.generators.values()),
+        host_options=known.host,
+        planner=planner,
+    )

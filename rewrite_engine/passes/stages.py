@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from rewrite_engine.backend.memory import MemoryPlan, plan
+from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.graph import Module, to_terms
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.placed_io import read_placed, write_placed
@@ -64,9 +66,12 @@ class LowerLoops:
 
 
 class PlanMemory:
-    """Gives every value of a placed module its storage, in `Module.memory`."""
+    """Gives every value of a placed module its storage, in `Module.memory`; `planner` lays out the arenas."""
 
     name = "PlanMemory"
+
+    def __init__(self, planner: Planner = pack) -> None:
+        self.planner = planner
 
     def requires(self, module: Module) -> None:
         _placed(module, self.name)
@@ -76,7 +81,7 @@ class PlanMemory:
     def run(self, module: Module) -> Module:
         assert isinstance(module.machine, Machine)
         capacities = {device.name: device.memory for device in module.machine.devices}
-        return replace(module, memory=plan(_placed(module, self.name), capacities))
+        return replace(module, memory=plan(_placed(module, self.name), capacities, self.planner))
 
     def ensures(self, module: Module) -> None:
         if not isinstance(module.memory, MemoryPlan):
@@ -87,9 +92,13 @@ def kernels(placed: PlacedGraph) -> list[KernelCall]:
     return [step for step in placed.steps if isinstance(step, KernelCall)]
 
 
-def programs(placed: PlacedGraph) -> dict[str, Program]:
-    """A program per kernel, by name; raises RewriteError for an operator or a shape that cannot be lowered."""
-    return {call.name: compose(lower(call, placed.types, placed.parameters)) for call in kernels(placed)}
+def programs(placed: PlacedGraph, made: Collection[str] = ()) -> dict[str, Program]:
+    """A program per kernel, by name, but for those that a code generator `made`.
+
+    Raises RewriteError for an operator or a shape that cannot be lowered.
+    """
+    calls = [call for call in kernels(placed) if call.name not in made]
+    return {call.name: compose(lower(call, placed.types, placed.parameters)) for call in calls}
 
 
 def _placed(module: Module, name: str) -> PlacedGraph:

@@ -19,8 +19,9 @@ from rewrite_engine.graph.placed import PlacedGraph
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import RuleSet
 from rewrite_engine.machine import Machine, build
+from rewrite_engine.operators import find as find_operator
 from rewrite_engine.placement.rebuild import Costs, costs, rebuild
-from rewrite_engine.placement.strategies import Options, baselines, find
+from rewrite_engine.placement.strategies import Options, Strategy, audited, baselines, find, name_of, optimal
 
 OBJECTIVES = ("latency",)
 LABELS = ("exact", "reassociates", "approximates")
@@ -57,7 +58,7 @@ def place(
     rules: RuleSet,
     *,
     name: str = "model",
-    strategy: str = "optimal",
+    strategy: str | Strategy = "optimal",
     objective: str = "latency",
     targets: Sequence[str] = (),
     mapping: Mapping[str, str] = {},
@@ -70,18 +71,23 @@ def place(
 ) -> Placement:
     """Places a graph on the machine of a rule set; every keyword is the command line's option of that name.
 
+    `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`.
     Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing
     can be placed (the message names the value and why).
     """
-    machine = build(rules)
-    _check(machine, terms, objective, mapping, pins, allow)
-    if targets:
-        machine = machine.restrict(targets)
+    machine = build(rules).restrict(targets) if targets else build(rules)
+    _check(machine, terms, objective, mapping, fallback, pins, allow)
+    if not 0 <= gap < 1 or (time_limit is not None and not time_limit >= 0):
+        raise RewriteError(
+            f"expected a gap of at least 0 and less than 1, and a time limit of at least 0, in seconds; "
+            f"found {gap} and {time_limit}"
+        )
     seconds: dict[str, float] = {}
     explored = explore(terms, rules.rules, machine, allow=allow, limits=limits, pins=pins, clock=seconds.__setitem__)
     options = Options(tuple(targets), mapping, fallback, time_limit, gap)
     started = time.perf_counter()
-    solution, others = _choose(explored, find(strategy, explored.problem), strategy, options)
+    chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
+    solution, others = _choose(explored, chosen, strategy, options)
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
@@ -96,21 +102,26 @@ def place(
 
 
 def _choose(
-    explored: Explored, strategy: object, name: str, options: Options
+    explored: Explored, strategy: Strategy, name: str, options: Options
 ) -> tuple[Solution, dict[str, int | None]]:
     """The strategy's solution with a lower bound, and what the baselines cost."""
     known = baselines(explored, options)
     best = min((s for s in known.values() if s is not None), key=lambda s: s.cost, default=None)
     proven = solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=best)
     totals = {key: None if s is None else s.cost for key, s in known.items()}
-    if name == "optimal":
+    if strategy is optimal:
         return proven, totals
-    assert callable(strategy)
-    found = strategy(explored, options)
-    if found is None:
+    try:
+        answer = strategy(explored, options)
+    except RewriteError:
+        raise
+    except Exception as error:
+        raise RewriteError(f"strategy `{name}` failed: {type(error).__name__}: {error}") from error
+    if answer is None:
         raise RewriteError(
             f"strategy `{name}` finds no placement: it sends a value where no link leads back; try `optimal`"
         )
+    found = audited(name, explored.problem, answer)
     return replace(found, bound=proven.bound, status="optimal" if found.cost == proven.bound else "feasible"), totals
 
 
@@ -137,6 +148,7 @@ def _check(
     terms: Terms,
     objective: str,
     mapping: Mapping[str, str],
+    fallback: str,
     pins: Mapping[str, str],
     allow: Sequence[str],
 ) -> None:
@@ -146,7 +158,17 @@ def _check(
         if label not in LABELS:
             raise RewriteError(f"--allow takes {', '.join(LABELS)}; found `{label}`")
     places = {target.name for target in machine.targets} | {device.name for device in machine.devices}
-    for option, wanted in (("--map", mapping.values()), ("--pin", [*pins.values(), *terms.pins.values()])):
+    used = {node.op for node in terms.nodes}
+    for op in mapping:
+        if op not in used and find_operator(op) is None:
+            hint = did_you_mean(op, used)
+            raise RewriteError(f"--map: there is no operator `{op}`" + (f"; {hint}" if hint else ""))
+    asked = {
+        "--map": [*mapping.values()],
+        "--fallback": [fallback],
+        "--pin": [*pins.values(), *terms.pins.values()],
+    }
+    for option, wanted in asked.items():
         for place_ in wanted:
             if place_ not in places:
                 hint = did_you_mean(place_, places)

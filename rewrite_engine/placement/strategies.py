@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
-from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine import plugins
+from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
-from rewrite_engine.egraph.problem import Problem, Solution
+from rewrite_engine.egraph.problem import Choice, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 
 
@@ -31,9 +32,14 @@ class Options:
 
 
 class Strategy(Protocol):
-    """A strategy: a solution whose cost is audited, or None when it finds no placement."""
+    """A strategy: the kernels that run, in their regions, or None when it finds no placement.
 
-    def __call__(self, explored: Explored, options: Options) -> Solution | None: ...
+    What it returns is audited: its cost and copies are computed again, and the bound is the engine's own. So the
+    choices alone will do; `egraph.regions.merge_regions` makes regions of a list of kernels, and `egraph.audit.audit`
+    says what a choice costs and what is wrong with it.
+    """
+
+    def __call__(self, explored: Explored, options: Options, /) -> Solution | Sequence[Choice] | None: ...
 
 
 def optimal(explored: Explored, options: Options) -> Solution:
@@ -51,7 +57,7 @@ def priority(explored: Explored, options: Options) -> Solution | None:
     return _solution(explored, lambda value, target: rank.get(target, len(rank) + target))
 
 
-def single(target: str) -> Strategy:
+def single(target: str) -> Callable[[Explored, Options], Solution | None]:
     """Everything on one target; the host runs what it cannot."""
 
     def strategy(explored: Explored, options: Options) -> Solution | None:
@@ -73,10 +79,6 @@ def op_map(explored: Explored, options: Options) -> Solution | None:
     places = {t.name: {k} for k, t in enumerate(problem.targets)}
     for k, target in enumerate(problem.targets):
         places.setdefault(problem.devices[target.device], set()).add(k)
-    for name in (*options.mapping.values(), options.fallback):
-        if name not in places:
-            hint = did_you_mean(name, places)
-            raise RewriteError(f"unknown target or device `{name}` in the map" + (f"; {hint}" if hint else ""))
     fallback = places[options.fallback]
 
     def rank(value: int, target: int) -> int | None:
@@ -100,7 +102,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 
 def find(name: str, problem: Problem) -> Strategy:
-    """The strategy of that name; an unknown one is a RewriteError."""
+    """The strategy of that name: built in, or of an installed package; an unknown one is a RewriteError."""
     names = [target.name for target in problem.targets]
     kind, _, target = name.partition(":")
     if kind == "single":
@@ -109,9 +111,41 @@ def find(name: str, problem: Problem) -> Strategy:
         return single(target)
     if name in STRATEGIES:
         return STRATEGIES[name]
-    hint = did_you_mean(name, STRATEGIES)
-    known = ", ".join([*STRATEGIES, "single:<target>"])
-    raise RewriteError(f"unknown strategy `{name}`; there are {known}" + (f"; {hint}" if hint else ""))
+    found = plugins.load(plugins.STRATEGIES, name)
+    if found is None:
+        raise plugins.unknown(plugins.STRATEGIES, name, (*STRATEGIES, "single:<target>"))
+    strategy = found() if isinstance(found, type) else found
+    if not callable(strategy):
+        plugin = plugins.find(plugins.STRATEGIES, name)
+        raise RewriteError(f"the {plugin}: expected a callable of (explored, options), found {strategy!r}")
+    return cast(Strategy, strategy)
+
+
+def name_of(strategy: str | Strategy) -> str:
+    """What a strategy is called in reports: its name, or that of the function."""
+    if isinstance(strategy, str):
+        return strategy
+    named = getattr(strategy, "name", None) or getattr(strategy, "__name__", None)
+    return str(named or type(strategy).__name__)
+
+
+def audited(name: str, problem: Problem, found: Solution | Sequence[Choice]) -> Solution:
+    """A strategy's answer with the cost and the copies that it really has.
+
+    Raises RewriteError where it is none, or breaks a rule of placements.
+    """
+    choices = found.choices if isinstance(found, Solution) else found
+    where = f"strategy `{name}`"
+    if not isinstance(choices, Sequence) or not all(isinstance(choice, Choice) for choice in choices):
+        raise RewriteError(f"{where}: expected a Solution, a list of Choice or None, found {found!r:.200}")
+    for choice in choices:
+        if not 0 <= choice.kernel < len(problem.kernels):
+            raise RewriteError(f"{where}: there are {len(problem.kernels)} kernels, found a choice of {choice.kernel}")
+    checked = audit(problem, choices)
+    if checked.problems:
+        more = f" (and {len(checked.problems) - 3} more)" if len(checked.problems) > 3 else ""
+        raise RewriteError(f"{where} returned no placement: {'; '.join(checked.problems[:3])}{more}")
+    return Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
 
 
 def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
