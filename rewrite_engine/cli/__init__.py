@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from rewrite_engine.cli.parser import build_parser
-from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.cli.text import paint
+from rewrite_engine.diagnostics import PatError, RewriteError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except RewriteError as error:
-        print(f"rewrite-engine: error: {error}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, PatError):
+            count = len(error.problems)
+            text += f"\nrewrite-engine: error: {count} error{'s' if count > 1 else ''} in the rule files"
+        else:
+            text = f"rewrite-engine: error: {text}"
+        print(paint(text, options.color, sys.stderr), file=sys.stderr)
         return error.status
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,13 +9,15 @@ from rewrite_engine import api
 from rewrite_engine.backend.bundle import Bundle
 from rewrite_engine.cli.run import check, check_lines
 from rewrite_engine.cli.summary import summary
+from rewrite_engine.files import check_writable
 from rewrite_engine.graph import bundled_model
 
-RULES = ("npu.pat", "fastlib.pat")
+RULES = ("board.pat",)
 
 
 def demo(options: argparse.Namespace) -> int:
     """Places the bundled model on a host, a library and an accelerator, writes the bundle, reloads it and checks it."""
+    check_writable(options.output)
     model = bundled_model()
     rules = api.load_rules(*RULES)
     module = api.load(model)
@@ -27,7 +29,7 @@ def demo(options: argparse.Namespace) -> int:
                  "status": placement.status, "largest_error": report.largest_error, "ok": report.ok}  # fmt: skip
         print(json.dumps(found, indent=1, sort_keys=True))
     else:
-        print(f"$ rewrite-engine compile {model.name} -p {' -p '.join(RULES)} -o {options.output}")
+        print(f"$ rewrite-engine compile {model} -p {' -p '.join(RULES)} -o {options.output}")
         print(summary(placement))
         print(f"bundle     {options.output}")
         print(f"$ rewrite-engine run {options.output} --check")

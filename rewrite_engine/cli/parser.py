@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from importlib import import_module
 
@@ -37,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("-v", "--verbose", action="store_true", help="say more on stderr")
         sub.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but errors")
         sub.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour the output")
-        sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (default 0)")
+        sub.add_argument("--seed", type=_natural, default=0, metavar="N", help="seed of everything random (default 0)")
         return sub
 
     demo = verb("demo", "run the main job on a bundled model, start to end", "demo", "demo")
@@ -89,14 +90,39 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="bind a dimension (repeatable)")
     sub.add_argument("--allow", default="exact,reassociates", metavar="KINDS",
                      help="kinds of rewrites: exact, reassociates, approximates (default the first two)")  # fmt: skip
-    sub.add_argument("--time-limit", type=float, metavar="S", help="seconds for the search")
-    sub.add_argument("--gap", type=float, default=0.0, metavar="G", help="accept a placement proven within this gap")
+    sub.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for the search")
+    sub.add_argument(
+        "--gap", type=_fraction, default=0.0, metavar="G", help="accept a placement proven within this gap"
+    )
     sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                      help="a number or option of the rule files, such as npu0.memory=32MiB (repeatable)")  # fmt: skip
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found {text}")
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, found {text}")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, found {text}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    return _number(text, math.inf, "seconds, at least 0")
+
+
+def _fraction(text: str) -> float:
+    return _number(text, 1.0, "a number of at least 0 and less than 1, such as 0.01")
+
+
+def _number(text: str, end: float, expected: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < end:
+        raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
     return number

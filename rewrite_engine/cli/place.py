@@ -12,36 +12,39 @@ from pathlib import Path
 
 from rewrite_engine import api
 from rewrite_engine.cli.summary import summary
+from rewrite_engine.cli.text import say
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.files import write_folder
+from rewrite_engine.files import check_writable, write_folder
 from rewrite_engine.placement.place import Placement
 
 
 def place(options: argparse.Namespace) -> int:
     """Places a model; prints the summary; writes the three files where asked."""
-    module, placement = _placed(options)
+    if options.output:
+        check_writable(options.output)
+    module, placement, _ = _placed(options)
     files = api.report(module, placement)
     if options.output:
         write_folder(Path(options.output), files)
     _show(options, placement, files["placement.json"])
-    return 3 if placement.status == "limit" else 0
+    return 0
 
 
 def compile_(options: argparse.Namespace) -> int:
     """Places and lowers a model and writes its bundle."""
-    module, placement = _placed(options)
-    rules = _rules(options)
+    check_writable(options.output)
+    module, placement, rules = _placed(options)
     started = time.perf_counter()
     bundle = api.compile(module, rules, placement=placement)
     bundle.save(options.output)
-    _say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
+    say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
     _show(options, placement, bundle.extra_files["placement.json"])
     if not options.json:
         print(f"bundle     {options.output}")
-    return 3 if placement.status == "limit" else 0
+    return 0
 
 
-def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement]:
+def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement, api.RuleSet]:
     rules = _rules(options)
     started = time.perf_counter()
     module = api.load(options.model, dims=_sizes(options.dim))
@@ -59,13 +62,13 @@ def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement]:
         time_limit=options.time_limit,
         gap=options.gap,
     )
-    return module, replace(placement, seconds={"import": imported, **placement.seconds})
+    return module, replace(placement, seconds={"import": imported, **placement.seconds}), rules
 
 
 def _rules(options: argparse.Namespace) -> api.RuleSet:
     rules = api.load_rules(*options.patterns, settings=_pairs("--set", options.set))
     for warning in rules.warnings:
-        _say(options, warning)
+        say(options, warning)
     return rules
 
 
@@ -74,13 +77,8 @@ def _show(options: argparse.Namespace, placement: Placement, report: bytes) -> N
         sys.stdout.write(report.decode())
     else:
         print(summary(placement))
-    if options.verbose and not options.quiet:
-        _say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
-
-
-def _say(options: argparse.Namespace, text: str) -> None:
-    if not options.quiet:
-        print(text, file=sys.stderr)
+    if options.verbose:
+        say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -88,12 +86,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    pairs = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not equals or not name or not value:
             raise RewriteError(f"{option}: expected NAME=VALUE, found `{text}`")
-        pairs[name.strip()] = value.strip()
+        name, value = name.strip(), value.strip()
+        if pairs.setdefault(name, value) != value:
+            raise RewriteError(f"{option}: `{name}` is given twice: `{pairs[name]}` and `{value}`; leave one out")
     return pairs
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 
+from rewrite_engine.cli.text import paint, say
 from rewrite_engine.diagnostics import render_all
 from rewrite_engine.language import check_files
 
@@ -23,10 +24,9 @@ def check(options: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(json.dumps(rows, indent=1, sort_keys=True))
     elif problems:
-        print(render_all(problems, sources))
-    if not options.quiet:
-        files = f"{len(options.files)} file{'s' if len(options.files) > 1 else ''}"
-        print(f"{files}: {counts['error']} errors, {counts['warning']} warnings", file=sys.stderr)
+        print(paint(render_all(problems, sources), options.color, sys.stdout))
+    files = f"{len(options.files)} file{'s' if len(options.files) > 1 else ''}"
+    say(options, f"{files}: {counts['error']} errors, {counts['warning']} warnings")
     return 1 if counts["error"] else 0
 
 
@@ -43,6 +43,7 @@ def test(options: argparse.Namespace) -> int:
     else:
         for result in failed if not options.verbose else results:
             mark = "ok" if result.passed else "FAILED"
-            print(f"{result.span}: {mark}: {result.title}" + (f": {result.reason}" if result.reason else ""))
+            line = f"{result.span}: {mark}: {result.title}" + (f": {result.reason}" if result.reason else "")
+            print(paint(line, options.color, sys.stdout))
         print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0

@@ -16,11 +16,13 @@ from rewrite_engine.backend.check import CheckReport, compare
 from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.backend.runtime import Executor
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.files import SOURCE, write_file
+from rewrite_engine.files import SOURCE, check_writable, write_file
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs a bundle; status 1 where the check finds a difference."""
+    if options.output:
+        check_writable(Path(options.output).parent)
     bundle = Bundle.open(options.bundle)
     given = read_inputs(options.input) if options.input else None
     executor = bundle.executor()
@@ -59,10 +61,14 @@ def check_lines(report: CheckReport) -> list[str]:
 def read_inputs(path: str) -> dict[str, np.ndarray]:
     """The arrays of an .npz file."""
     try:
+        with zipfile.ZipFile(path):  # NumPy opens other files too, and offers to unpickle them
+            pass
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
-        raise RewriteError(f"--input: expected an .npz file of arrays at {path}, found none ({error})") from error
+    except OSError as error:
+        raise RewriteError(f"--input: {path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise RewriteError(f"--input: {path}: expected an .npz file of arrays, found something else") from error
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -100,9 +100,8 @@ def freeze(
     original = _original(graph)
     covers, originals = _coverage(graph, enodes, original, matches)
     names = tuple(_name(graph, number) for number in range(len(graph.classes)))
-    kernels = _pinned(
-        kernels, machine, {class_of[i]: pins[v.name] for i, v in enumerate(terms.values) if v.name in pins}, names
-    )
+    pinned = {class_of[i]: pins[v.name] for i, v in enumerate(terms.values) if v.name in pins}
+    kernels = _pinned(kernels, enodes, machine, pinned, names)
     roots = [(class_of[i], graph.wanted[i]) for i in dict.fromkeys(terms.outputs)]
     device = {d.name: k for k, d in enumerate(machine.devices)}
     problem = Problem(
@@ -397,9 +396,12 @@ def _exact(
     return names
 
 
-def _pinned(kernels: list[Kernel], machine: Machine, pins: Mapping[int, str], names: Sequence[str]) -> list[Kernel]:
-    """Only the kernels that pins allow; a pin that leaves none is an error."""
+def _pinned(
+    kernels: list[Kernel], enodes: Sequence[ENode], machine: Machine, pins: Mapping[int, str], names: Sequence[str]
+) -> list[Kernel]:
+    """Only the kernels that pins allow, composites around a pinned value included; one that leaves none is an error."""
     kept = kernels
+    inner = [frozenset(n.fused.computed(n.slots) if n.fused is not None else ()) for n in enodes]
     for value, place in sorted(pins.items()):
         allowed = {k for k, t in enumerate(machine.targets) if place in (t.name, t.device)}
         here = [kernel for kernel in kept if kernel.value == value]
@@ -409,5 +411,9 @@ def _pinned(kernels: list[Kernel], machine: Machine, pins: Mapping[int, str], na
                 f"`{names[value]}` is pinned to `{place}`, but nothing there can compute it; "
                 f"it can be computed by {', '.join(can)}"
             )
-        kept = [kernel for kernel in kept if kernel.value != value or kernel.target in allowed]
+        kept = [
+            kernel
+            for kernel in kept
+            if kernel.target in allowed or (kernel.value != value and value not in inner[kernel.payload])
+        ]
     return kept

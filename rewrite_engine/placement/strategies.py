@@ -16,7 +16,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
-from rewrite_engine.egraph.problem import Choice, Problem, Solution
+from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 
 
@@ -54,7 +54,7 @@ def priority(explored: Explored, options: Options) -> Solution | None:
     names = [target.name for target in explored.problem.targets]
     order = list(options.order) or [name for name in names if name != "host"]
     rank = {names.index(name): k for k, name in enumerate(order) if name in names}
-    return _solution(explored, lambda value, target: rank.get(target, len(rank) + target))
+    return _solution(explored, lambda kernel: rank.get(kernel.target, len(rank) + kernel.target))
 
 
 def single(target: str) -> Callable[[Explored, Options], Solution | None]:
@@ -63,7 +63,7 @@ def single(target: str) -> Callable[[Explored, Options], Solution | None]:
     def strategy(explored: Explored, options: Options) -> Solution | None:
         names = [t.name for t in explored.problem.targets]
         only = {names.index(target): 0, 0: 1}
-        return _solution(explored, lambda value, t: only.get(t))
+        return _solution(explored, lambda kernel: only.get(kernel.target))
 
     return strategy
 
@@ -74,22 +74,35 @@ def largest(explored: Explored, options: Options) -> Solution | None:
 
 
 def op_map(explored: Explored, options: Options) -> Solution | None:
-    """Operators go where a map says (a target or a device); the fallback takes the others."""
+    """Operators go where a map says (a target or a device), the others to the fallback.
+
+    A composite is used where all its operators go to its target. What cannot run where it should goes to the fallback,
+    or to whatever target can run it.
+    """
     problem = explored.problem
     places = {t.name: {k} for k, t in enumerate(problem.targets)}
     for k, target in enumerate(problem.targets):
         places.setdefault(problem.devices[target.device], set()).add(k)
     fallback = places[options.fallback]
+    whole: dict[int, set[str]] = defaultdict(set)  # value of several results -> operators that compute it
+    for kernel in problem.kernels:
+        if kernel.value in problem.solo:
+            whole[kernel.value] |= _operators(explored, kernel)
 
-    def rank(value: int, target: int) -> int | None:
-        ops = {explored.enodes[problem.kernels[k].payload].op for k in by_value[value]}
-        wanted = set().union(*(places[options.mapping[op]] for op in ops & options.mapping.keys()))
-        return 0 if target in wanted else 1 if target in fallback else 2
+    def rank(kernel: Kernel) -> int:
+        node = explored.enodes[kernel.payload]
+        ops = _operators(explored, kernel) if node.result is None else whole[node.inputs[0]]
+        if all(kernel.target in places[options.mapping.get(op, options.fallback)] for op in ops):
+            return 0
+        return 1 if kernel.target in fallback else 2
 
-    by_value: dict[int, list[int]] = defaultdict(list)
-    for k, kernel in enumerate(problem.kernels):
-        by_value[kernel.value].append(k)
     return _solution(explored, rank)
+
+
+def _operators(explored: Explored, kernel: Kernel) -> set[str]:
+    """The operators that a kernel computes."""
+    node = explored.enodes[kernel.payload]
+    return {node.op} if node.fused is None else {inner.op for inner in node.fused.variant.nodes}
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -158,7 +171,7 @@ def baselines(explored: Explored, options: Options) -> dict[str, Solution | None
     return found
 
 
-Rank = Callable[[int, int], int | None]  # (value, target) -> preference, smaller first; None: never
+Rank = Callable[[Kernel], int | None]  # preference, smaller first; None: never
 
 
 def _solution(explored: Explored, rank: Rank) -> Solution | None:
@@ -208,23 +221,32 @@ def _pick(
 
     def key(k: int) -> tuple[int, int, int, int]:
         kernel = problem.kernels[k]
-        place = rank(kernel.value, kernel.target)
+        place = rank(kernel)
         assert place is not None
         return (place, -len(explored.covers.get(kernel.payload, ())), kernel.cost, k)
+
+    def fed(kernel: Kernel) -> bool:
+        home = problem.targets[kernel.target].device
+        needs = ((read.value, home if read.device is None else read.device) for read in kernel.reads)
+        return all(_arrives(problem, value, device) for value, device in needs)
 
     def reaches(k: int) -> bool:
         kernel = problem.kernels[k]
         home = problem.targets[kernel.target].device
         return all(home == d or (kernel.value, home, d) in problem.copies for d in devices)
 
-    able = sorted(
-        (k for k in candidates if rank(problem.kernels[k].value, problem.kernels[k].target) is not None), key=key
-    )
+    able = sorted((k for k in candidates if rank(problem.kernels[k]) is not None and fed(problem.kernels[k])), key=key)
     if targets:
         best = [next((k for k in able if problem.kernels[k].target == t), None) for t in sorted(targets)]
         return None if None in best else [k for k in best if k is not None]
     found = next((k for k in able if reaches(k)), None)
     return None if found is None else [found]
+
+
+def _arrives(problem: Problem, value: int, device: int) -> bool:
+    """Whether a graph input can get to a device; others are computed where they have to be."""
+    homes = [home for given, home in problem.given if given == value]
+    return not homes or any(home == device or (value, home, device) in problem.copies for home in homes)
 
 
 def _order(explored: Explored) -> dict[int, int]:
@@ -267,7 +289,7 @@ def _largest_sets(explored: Explored) -> Rank:
         if best is None:
             break
         assigned |= dict.fromkeys(best[2], -best[1])
-    return lambda value, target: 0 if assigned.get(value) == target else 1 + target
+    return lambda kernel: 0 if assigned.get(kernel.value) == kernel.target else 1 + kernel.target
 
 
 def _components(values: Iterable[int], reads: Mapping[int, set[int]]) -> list[frozenset[int]]:

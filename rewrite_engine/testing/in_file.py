@@ -18,7 +18,7 @@ from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load, syntax
-from rewrite_engine.language.core import CoreRule, RuleSet, TestCase
+from rewrite_engine.language.core import CoreRule, RuleSet, TestCase, answers_to
 from rewrite_engine.machine import HOST, build
 from rewrite_engine.placement.place import place
 from rewrite_engine.testing.graphs import GraphBuilder
