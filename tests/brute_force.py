@@ -19,8 +19,9 @@ def random_problem(seed: int, operators: int | None = None, cyclic: bool = False
     devices = rng.randint(1, 4)
     targets = [TargetInfo("host", 0, rng.choice([0, 0, 0, 40]))]
     for number in range(rng.randint(1, 3)):
-        launch = rng.choice([0, 15, 60, 200])
-        targets.append(TargetInfo(f"t{number}", rng.randrange(devices), launch))
+        launch = rng.choice([0, 15, 60, 60, 200])
+        targets.append(TargetInfo(f"t{number}", rng.randint(min(1, devices - 1), devices - 1), launch))
+    speed = [rng.choice([1, 2, 3])] + [rng.choice([0.3, 0.6, 1]) for _ in targets[1:]]
     values: list[tuple[int, ...]] = []  # operands of every value
     given: set[tuple[int, int]] = set()
     solo: set[int] = set()
@@ -48,8 +49,9 @@ def random_problem(seed: int, operators: int | None = None, cyclic: bool = False
 
     def add(value: int, reads: tuple[Read, ...], base: int, everywhere: bool) -> None:
         for target in range(len(targets)):
-            if target == 0 and everywhere or rng.random() < 0.65:
-                kernels.append(Kernel(value, target, base + rng.randint(0, 120), reads, len(kernels)))
+            if (target == 0 and everywhere) or rng.random() < 0.65:
+                cost = int((base + rng.randint(0, 120)) * speed[target])
+                kernels.append(Kernel(value, target, cost, reads, len(kernels)))
 
     for value in range(first, len(values)):
         operands = values[value]
@@ -75,7 +77,7 @@ def random_problem(seed: int, operators: int | None = None, cyclic: bool = False
     copies = {}
     for source, destination in itertools.permutations(range(devices), 2):
         if rng.random() < 0.8:
-            latency = rng.choice([5, 40, 150])
+            latency = rng.choice([5, 20, 60])
             for value in range(len(values)):
                 if value not in solo:
                     copies[value, source, destination] = latency + (value % 3) * 7
@@ -93,8 +95,8 @@ def random_problem(seed: int, operators: int | None = None, cyclic: bool = False
     )
 
 
-def brute_force(problem: Problem, limit: int, budget: int = 150_000) -> int | None:
-    """The least cost of all solutions that cost at most `limit`; None if there is none. TimeoutError beyond the budget."""
+def brute_force(problem: Problem, limit: int, budget: int = 40_000) -> int | None:
+    """The least cost of all solutions that cost at most `limit`, else None. TimeoutError beyond the budget."""
     best = [limit + 1]
     steps = [budget]
     for chosen in _selections(problem, best, steps):
@@ -174,11 +176,13 @@ def _connected_partitions(
 ) -> Iterator[tuple[int, list[list[int]]]]:
     """(launches, set partition): parts are of one target and connected by operands, cheap enough to be the best.
 
-    Where a launch costs nothing, kernels that need not be together are kept apart: that is never dearer, and a partition
-    that holds still holds when a region is split.
+    Where a launch costs nothing, kernels that need not be together are kept apart: that is never dearer, and a
+    partition that holds still holds when a region is split.
     """
     linked = edges | {(b, a) for a, b in edges}
-    bound = together | {(b, a) for a, b in together}
+    group = list(range(len(kernels)))
+    for a, b in together:
+        group = [group[a] if g == group[b] else g for g in group]
 
     def connected(part: list[int]) -> bool:
         reached, todo = {part[0]}, [part[0]]
@@ -200,7 +204,7 @@ def _connected_partitions(
         target = kernels[number].target
         launch = problem.targets[target].launch
         for part in list(parts):
-            if kernels[part[0]].target == target and (launch or any((k, number) in bound for k in part)):
+            if kernels[part[0]].target == target and (launch or group[part[0]] == group[number]):
                 part.append(number)
                 yield from grow(number + 1, parts, launches)
                 part.pop()
@@ -254,7 +258,10 @@ def _cheapest_copies(
         cost = sum(price for price, _ in picked)
         if cost < limit and (best is None or cost < best):
             edges = {
-                (source, reader) for (_, source), need in zip(picked, needs) for reader in needs[need] if source >= 0
+                (source, reader)
+                for (_, source), need in zip(picked, needs, strict=True)
+                for reader in needs[need]
+                if source >= 0
             }
             if _has_order(len(regions), edges):
                 best = cost
@@ -269,3 +276,69 @@ def _has_order(count: int, edges: set[tuple[int, int]]) -> bool:
             return False
         left -= free
     return True
+
+
+def layered_problem(values: int, seed: int, targets: int = 4) -> Problem:
+    """Blocks as in a transformer: a residual stream, three branches, fused kernels; all layers are alike."""
+    rng = random.Random(seed)
+    infos = [
+        TargetInfo("host", 0, 0),
+        TargetInfo("gpu", 1, 8000),
+        TargetInfo("npu", 2, 15000),
+        TargetInfo("lib", 0, 1500),
+    ]
+    infos += [TargetInfo(f"t{n}", n % 3, 3000) for n in range(4, targets)]
+    infos = infos[:targets]
+    speed = [20.0, 1.5, 1.0, 6.0] + [4.0] * targets
+    overhead = [300, 1500, 800, 400] + [600] * targets
+    names, kernels = ["x"], list[Kernel]()
+    made: dict[tuple[str, int], int] = {}
+
+    def kernel(op: str, value: int, reads: list[int], work: int, share: float) -> None:
+        for target in range(targets):
+            if (op, target) not in made:
+                able = target == 0 or rng.random() < share
+                made[op, target] = int(work * speed[target] + overhead[target] + rng.randint(0, 200)) if able else -1
+            if made[op, target] >= 0 and (share > 0.5 or target):
+                operands = tuple(Read(read) for read in dict.fromkeys(reads))
+                kernels.append(Kernel(value, target, made[op, target], operands, len(kernels)))
+
+    def operator(op: str, *reads: int, work: int = 400) -> int:
+        value = len(names)
+        names.append(f"{op}_{value}")
+        kernel(op, value, list(reads), work, 0.7)
+        return value
+
+    stream = 0
+    while len(names) < values:
+        mean = operator("mean", stream)
+        norm = operator("norm", operator("sub", stream, mean))
+        kernel("layer_norm", norm, [stream], 700, 0.4)
+        branches = []
+        for name in ("q", "k", "v"):
+            product = operator("matmul", norm, work=5000)
+            bias = operator("bias", product)
+            kernel("matmul_bias", bias, [norm], 5100, 0.5)
+            branches.append(operator(name, bias, work=200))
+        scores = operator("scores", branches[0], branches[1], work=3000)
+        context = operator("context", operator("softmax", scores, work=900), branches[2], work=3000)
+        middle = operator("add", stream, operator("project", context, work=5000))
+        wide = operator("gelu", operator("expand", middle, work=20000), work=1500)
+        kernel("expand_gelu", wide, [middle], 20500, 0.4)
+        stream = operator("add", middle, operator("contract", wide, work=20000))
+    links = {(0, 1): 9000, (1, 0): 9000, (1, 2): 10000, (2, 1): 10000, (2, 0): 12000, (0, 2): 19000}
+    copies = {
+        (v, *pair): cost * (4 if "expand" in names[v] else 1) for v in range(len(names)) for pair, cost in links.items()
+    }
+    return Problem(
+        devices=("host", "gpu", "npu"),
+        targets=tuple(infos),
+        values=len(names),
+        kernels=tuple(kernels),
+        given=frozenset({(0, 0)}),
+        resident=frozenset(),
+        copies=copies,
+        roots=((stream, 0),),
+        solo=frozenset(),
+        names=tuple(names),
+    )

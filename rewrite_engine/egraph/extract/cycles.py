@@ -73,7 +73,9 @@ def break_cycles(
     A cycle that remains is a true choice (A from B or B from A). There, members are put in an order, originals
     (kernel indices) first, and operands that come later go. That is not `safe`.
 
-    An operand that is no longer read may have joined two regions: its launch is taken off.
+    An operand w that is no longer read may have joined two regions: its launch is taken off. If w is computed from v
+    alone, and still needed, then it reads v from its device's memory (not from the idle way, nor from another kernel of
+    the same target), so the refund is only due where another kernel provides that.
     """
     relaxed = {value: list(mine) for value, mine in ways.items()}
     real = {value: list(mine) for value, mine in ways.items()}
@@ -87,7 +89,9 @@ def break_cycles(
                     cyclic = True
                     safe &= _is_chain(value, lost, ways, machine) and not solo & members
                     real[value].remove(way)
-                    relaxed[value][place] = _without(way, lost, machine, companion=True)
+                    direct = len(lost) == 1 and _reads_only(value, ways[min(lost)], machine)
+                    item = machine.target_devices[way.target] if direct else None
+                    relaxed[value][place] = _without(way, lost, machine, companion=True, item=item)
     for component in _cyclic(relaxed):
         cyclic, safe = True, False
         depth = _depths(component, relaxed, given, originals)
@@ -95,7 +99,7 @@ def break_cycles(
             later = {other for other in component if depth[other] >= depth[value]}
             for place, way in enumerate(relaxed[value]):
                 if later & set(way.operands):
-                    relaxed[value][place] = _without(way, later, machine, companion=way.companion)
+                    relaxed[value][place] = _without(way, later, machine, companion=way.companion, item=None)
             real[value] = [way for way in real[value] if not later & set(way.operands)]
     return Unrolled(_frozen(relaxed), _frozen(real), cyclic, safe)
 
@@ -109,6 +113,14 @@ def _is_chain(value: int, lost: set[int], ways: Ways, machine: Machine) -> bool:
     )
 
 
+def _reads_only(value: int, ways: Iterable[Way], machine: Machine) -> bool:
+    """Whether ways read nothing but this value, from their region or their own device's memory."""
+    return all(
+        set(way.operands) == {value} and all(item == machine.target_devices[way.target] for _, item in way.memory)
+        for way in ways
+    )
+
+
 def _frozen(ways: Mapping[int, Iterable[Way]]) -> dict[int, tuple[Way, ...]]:
     return {value: tuple(mine) for value, mine in ways.items()}
 
@@ -118,11 +130,11 @@ def _cyclic(ways: Mapping[int, Sequence[Way]]) -> list[list[int]]:
     return [sorted(c) for c in components(edges) if len(c) > 1]
 
 
-def _without(way: Way, operands: set[int], machine: Machine, companion: bool) -> Way:
+def _without(way: Way, operands: set[int], machine: Machine, companion: bool, item: int | None) -> Way:
     inside = tuple(value for value in way.inside if value not in operands)
     memory = tuple((value, item) for value, item in way.memory if value not in operands)
-    cost = way.cost - machine.launches[way.target] * (len(way.inside) - len(inside))
-    return replace(way, cost=cost, inside=inside, memory=memory, companion=companion)
+    refund = way.refund + machine.launches[way.target] * (len(way.inside) - len(inside))
+    return replace(way, inside=inside, memory=memory, companion=companion, refund=refund, refund_item=item)
 
 
 def _lost_without(value: int, members: set[int], ways: Ways, given: frozenset[int]) -> set[int]:

@@ -6,29 +6,33 @@ import time
 from dataclasses import dataclass
 
 from rewrite_engine.egraph.extract.program import Outcome, Program
-from rewrite_engine.egraph.extract.reduce import Limits, TooWide
+from rewrite_engine.egraph.extract.reduce import Limits
+from rewrite_engine.egraph.extract.state import TooWide
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One run within limits, for a `part` of the time that is left.
+    """One run within limits, for a `part` of the time that is left, but `least` seconds.
 
-    `kind` is "bound"; "merging", a bound for frontiers that are too wide for those; or "answer", a beam.
+    `kind` is "bound"; "merging", a bound for frontiers that are too wide for those; "free", a bound without launches
+    for what is too wide even so; or "answer", a beam.
     """
 
     kind: str
     limits: Limits
     part: float
-    last: bool = False  # worth while even when there is a bound already
+    least: float = 0.0
+    always: bool = True  # worth while even when there is a bound with launches already
 
 
 LADDER = (
     Rung("bound", Limits(100, 1500), 0.3),
     Rung("answer", Limits(beam=100, compared=8), 0.4),
+    Rung("free", Limits(30, 100, compared=16), 0.5, least=0.5, always=False),
     Rung("bound", Limits(1000, 6000), 0.4),
-    Rung("merging", Limits(30, 100, compared=16), 0.5),
+    Rung("merging", Limits(30, 100, compared=16), 0.5, always=False),
     Rung("bound", Limits(10000, 40000), 0.6),
-    Rung("merging", Limits(300, 1000), 1, last=True),
+    Rung("merging", Limits(300, 1000), 1),
 )
 LAST_RESORT = Limits(beam=4, compared=8)
 
@@ -36,9 +40,10 @@ LAST_RESORT = Limits(beam=4, compared=8)
 def with_beam(beam: int) -> tuple[Rung, ...]:
     """A beam of this width, and bounds of about the same effort."""
     return (
+        Rung("free", Limits(30, 100, compared=16), 0.4, least=0.5),
         Rung("merging", Limits(30, 100, compared=16), 0.4),
         Rung("answer", Limits(beam=beam, compared=8), 0.6),
-        Rung("merging", Limits(300, 1000), 1, last=True),
+        Rung("merging", Limits(300, 1000), 1),
     )
 
 
@@ -49,16 +54,16 @@ class Clock:
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self.ran_out = False
 
-    def deadline(self, part: float) -> float | None:
-        """When a run that may take this part of the time that is left has to stop."""
+    def deadline(self, rung: Rung) -> float | None:
+        """When a run has to stop."""
         now = time.monotonic()
-        return None if self._deadline is None else now + (self._deadline - now) * part
+        return None if self._deadline is None else now + max(rung.least, (self._deadline - now) * rung.part)
 
 
 def attempt(program: Program, rung: Rung, clock: Clock) -> Outcome | None:
     """The outcome of a rung, or None where there were too many states or too little time."""
     try:
-        return program.run(rung.limits, clock.deadline(rung.part))
+        return program.run(rung.limits, clock.deadline(rung))
     except TooWide:
         return None
     except TimeoutError:

@@ -19,6 +19,8 @@ class Way:
     """A kernel: `inside` operands come from its region or its target's memory, `memory` ones are (value, item).
 
     A `companion` is a kernel whose operands need its own value: it can only run besides another kernel of that value.
+    A `refund` is taken off the cost where its lost operands may have joined two regions: always, or only where another
+    kernel provides `refund_item` to somebody.
     """
 
     kernel: int  # index into Problem.kernels
@@ -27,6 +29,8 @@ class Way:
     inside: tuple[int, ...]
     memory: tuple[tuple[int, int], ...]
     companion: bool = False
+    refund: int = 0
+    refund_item: int | None = None
 
     @property
     def operands(self) -> tuple[int, ...]:

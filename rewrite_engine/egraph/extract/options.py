@@ -99,7 +99,9 @@ def _solo(
         return
     item = {t: 1 << place for place, t in enumerate(machine.untracked)}
     for ways in product(*(range(len(value.ways[t])) for t in chosen)):
-        cost = sum(value.ways[t][place].cost for t, place in zip(chosen, ways, strict=True))
+        cost = sum(
+            value.ways[t][place].cost - value.ways[t][place].refund for t, place in zip(chosen, ways, strict=True)
+        )
         if all(value.ways[t][place].companion for t, place in zip(chosen, ways, strict=True)):
             continue
         uses = tuple(Use(t, place, t in joined, item.get(t, 0)) for t, place in zip(chosen, ways, strict=True))
@@ -136,7 +138,8 @@ def _with_kernels(
 
     A target that joins nothing is there for the memories it provides. Without it they come from the next best provider
     (`saved` dearer), and no operand of it can join regions: each may have spared a launch. If that is no dearer, the
-    target pays only where its readers reach an open region, so that another provider could close a cycle.
+    target pays only where its readers reach an open region, so that another provider could close a cycle. (A target
+    that provides nothing at all can still pay by joining regions, or as the proper kernel beside a companion.)
     """
     machine = tables.machine
     provides = dict.fromkeys(chosen, 0)
@@ -148,27 +151,34 @@ def _with_kernels(
         if not first:
             needs_all |= 1 << item
     loose = [t for t in chosen if t not in joined]
-    idle = [t for t in loose if not provides[t]]
-    if len(idle) > 1 or (idle and value.given):
-        return
     saved = {t: _saved(tables, value, chosen, t, provider) for t in loose}
     launches = sum(machine.launches[t] for t in loose)
     for places in product(*(range(len(value.ways[t])) for t in chosen)):
         ways: list[Way] = [value.ways[t][place] for t, place in zip(chosen, places, strict=True)]
         proper = [way.target for way in ways if not way.companion]
-        if (not proper and not value.given) or (idle and proper != idle):
-            continue  # a target that provides nothing is only there for its companions
+        if not proper and not value.given:
+            continue
         needs_any = []
+        refunds = 0
         for way in ways:
             t = way.target
+            refund = way.refund if _is_due(way, provider) else 0
+            refunds += refund
             alone = proper == [t] and not value.given
             if t in saved and not alone:
                 spared = machine.launches[t] * (1 - len(way.inside))
-                if saved[t] <= way.cost + spared:
+                if saved[t] <= way.cost - refund + spared:
                     needs_any.append(provides[t])
-        cost = copies + launches + sum(way.cost for way in ways)
+        if 0 in needs_any:
+            continue
+        cost = copies + launches + sum(way.cost for way in ways) - refunds
         uses = tuple(Use(t, place, t in joined, provides[t]) for t, place in zip(chosen, places, strict=True))
         yield Option(cost, uses, needs_all, tuple(needs_any))
+
+
+def _is_due(way: Way, provider: Mapping[int, tuple[int, int, bool]]) -> bool:
+    item = way.refund_item
+    return item is None or (item in provider and provider[item][1] != way.target)
 
 
 def _saved(

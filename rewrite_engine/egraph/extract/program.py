@@ -96,14 +96,16 @@ class Program:
         """Expands the states in portions, to bound the memory, and reduces what comes out."""
         table, which = self.stepper.table(turn, states)
         parts = []
-        for start in range(0, len(states), _PORTION):
+        cut = None if reducer.limits.beam is None else max(500, 20 * reducer.limits.beam)
+        size = max(1, min(_PORTION, self.stepper.most // int(table.count.max(initial=1))))
+        for start in range(0, len(states), size):
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError
-            portion = slice(start, start + _PORTION)
-            rows = self.stepper.expand(turn, states[portion], table, which[portion])
+            portion = slice(start, start + size)
+            rows = self.stepper.expand(turn, states[portion], table, which[portion], cut)
             rows[:, PARENT] += start
             rows = canonical(self.layout, rows)
-            parts.append(rows if len(states) <= _PORTION else reducer.distinct(rows))
+            parts.append(rows if len(states) <= size else reducer.distinct(rows))
         width = max(part.shape[1] for part in parts)
         rows = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
         rows, exact = reducer.reduce(rows, turn.live)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rewrite_engine.egraph.extract.dominance import Dominance
 from rewrite_engine.egraph.extract.model import INFINITE, Coming, Model
-from rewrite_engine.egraph.extract.state import COST, Layout, codes
+from rewrite_engine.egraph.extract.state import COST, Layout, TooWide, codes
 from rewrite_engine.egraph.extract.tables import Array, Tables
 
 _HASH = np.random.default_rng(7).integers(1 << 62, size=1 << 14, dtype=np.int64) * 2 + 1
@@ -31,10 +31,6 @@ class Limits:
     most: int | None = None
     beam: int | None = None
     compared: int = 32  # states that others are compared with
-
-
-class TooWide(Exception):
-    """More states than a limit allows, in a program that cannot merge them further."""
 
 
 class Reducer:

@@ -103,10 +103,22 @@ class _Task:
     roots: Roots
     real: bool
 
-    def program(self, merging: bool) -> Program:
-        items = self.machine.items
-        machine = replace(self.machine, items=items + 1, needed=items) if merging else self.machine
-        return Program(build_model(self.problem, machine, _reached(self.ways, self.roots), self.roots))
+    def program(self, kind: str) -> Program:
+        """The program for rungs of this kind."""
+        machine, ways = self.machine, self.ways
+        if kind == "free":
+            machine, ways = _without_launches(self.problem)
+            ways = _unrolled(self.problem, machine, _reached(ways, self.roots)).relaxed
+        if kind in ("merging", "free"):
+            machine = replace(machine, items=machine.items + 1, needed=machine.items)
+        return Program(build_model(self.problem, machine, _reached(ways, self.roots), self.roots))
+
+
+def _without_launches(problem: Problem) -> tuple[Machine, Ways]:
+    """A relaxation: no target has a launch, so regions matter no more."""
+    free = replace(problem, targets=tuple(replace(target, launch=0) for target in problem.targets))
+    machine = machine_of(free)
+    return machine, ways_of(free, machine, possible_kernels(free))
 
 
 def _reached(ways: Ways, roots: Roots) -> dict[int, tuple[Way, ...]]:
@@ -125,20 +137,20 @@ def _climb(search: _Search, task: _Task) -> None:
     A rung keeps more states exactly than the one before. Where even merged states are too many, others merge them
     further. Whatever a trace is, its kernels may make an answer with regions of their own.
     """
-    plain = task.program(merging=False)
+    plain = task.program("bound")
     programs = {"bound": plain, "answer": plain}
     bounded = False
     for rung in LADDER if search.beam is None else with_beam(search.beam):
-        if (rung.kind == "answer" and not task.real) or (rung.kind == "merging" and bounded and not rung.last):
+        if (rung.kind == "answer" and not task.real) or (bounded and not rung.always):
             continue
-        if rung.kind == "merging" and rung.kind not in programs:
-            programs[rung.kind] = task.program(merging=True)
+        if rung.kind not in programs:
+            programs[rung.kind] = task.program(rung.kind)
         outcome = attempt(programs[rung.kind], rung, search.clock)
         if outcome is None:
             continue
         if rung.kind != "answer":
             search.bound = max(search.bound, outcome.cost)
-            bounded = True
+            bounded = bounded or rung.kind != "free"
         search.take(outcome, task.real and rung.kind == "bound")
         if search.done or (outcome.exact and rung.kind == "bound"):
             return
@@ -150,10 +162,8 @@ def _bound_cycles(search: _Search, machine: Machine, unrolled: Unrolled, roots: 
     """The bound of a problem with logical cycles, from relaxed ways; without launches where these are not safe."""
     problem, relaxed = search.problem, unrolled.relaxed
     if not unrolled.safe:
-        problem = replace(problem, targets=tuple(replace(target, launch=0) for target in problem.targets))
-        machine = machine_of(problem)
-        ways = _reached(ways_of(problem, machine, possible_kernels(problem)), roots)
-        relaxed = _unrolled(problem, machine, ways).relaxed
+        machine, ways = _without_launches(problem)
+        relaxed = _unrolled(problem, machine, _reached(ways, roots)).relaxed
     _climb(search, _Task(problem, machine, relaxed, roots, real=False))
 
 

@@ -27,6 +27,10 @@ CHILDREN_PER_WORD = 31  # two bits of mode each
 TAKES, FROM_MEMORY, TAKES_OVER, MERGES = range(4)  # modes: how a kernel gets an operand that may come from its region
 
 
+class TooWide(Exception):
+    """More states than a limit allows, in a program that cannot merge them further."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Where the columns are. `words` of modes per kernel, `kernels` of one value at most."""

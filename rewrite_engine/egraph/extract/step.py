@@ -17,9 +17,12 @@ from rewrite_engine.egraph.extract.state import (
     PARENT,
     TAKES_OVER,
     Layout,
+    TooWide,
     contains,
 )
 from rewrite_engine.egraph.extract.tables import Array, Tables
+
+_MOST_NUMBERS = 20_000_000  # in the states of one step
 
 
 class Stepper:
@@ -27,6 +30,7 @@ class Stepper:
 
     def __init__(self, model: Model, layout: Layout, tables: Tables) -> None:
         self.model, self.layout, self.tables = model, layout, tables
+        self.most = max(1000, _MOST_NUMBERS // (layout.open + 16))
         self._options: dict[tuple[int, int], list[Option]] = {}
         self._tables: dict[tuple[int, tuple[int, ...]], OptionTable] = {}
         self._interned: dict[object, int] = {}
@@ -41,7 +45,14 @@ class Stepper:
             (
                 t,
                 tuple(
-                    (w.cost, w.companion, tuple(place[c] for c in w.inside), tuple((place[c], i) for c, i in w.memory))
+                    (
+                        w.cost,
+                        w.refund,
+                        w.refund_item,
+                        w.companion,
+                        tuple(place[c] for c in w.inside),
+                        tuple((place[c], i) for c, i in w.memory),
+                    )
                     for w in ws
                 ),
             )
@@ -67,8 +78,12 @@ class Stepper:
         found, which = np.unique(code, return_inverse=True)
         return self._table(value, tuple(int(c) for c in found)), which.reshape(-1)
 
-    def expand(self, turn: Turn, states: Array, table: OptionTable, which: Array) -> Array:
-        """All successors of the states when the value of the turn is computed, not yet in canonical form."""
+    def expand(self, turn: Turn, states: Array, table: OptionTable, which: Array, cut: int | None) -> Array:
+        """All successors of the states when the value of the turn is computed, not yet in canonical form.
+
+        A kernel that reads many values from several regions has a great many. The cheapest `cut` are kept; without a
+        `cut`, TooWide is raised when they are too many to hold.
+        """
         layout, value = self.layout, self.model.values[turn.value]
         offer = layout.offer + turn.slot * layout.offers
         rows, chosen = _multiply(states, table, which)
@@ -82,7 +97,7 @@ class Stepper:
             for place in range(-2, layout.offers):
                 mine = rows[target == place]
                 if len(mine) and place != -2:
-                    run = _Run(layout, table, turn, value, kernel, place, first_new + kernel)
+                    run = _Run(layout, table, turn, value, kernel, place, first_new + kernel, self.most, cut)
                     mine = run.compute(self.model, mine)
                 parts.append(mine)
             rows = np.concatenate(parts)
@@ -150,9 +165,19 @@ class _Run:
     """One kernel of the options, on one tracked target (`place`) or any untracked one (-1)."""
 
     def __init__(
-        self, layout: Layout, table: OptionTable, turn: Turn, value: Value, kernel: int, place: int, new_region: int
+        self,
+        layout: Layout,
+        table: OptionTable,
+        turn: Turn,
+        value: Value,
+        kernel: int,
+        place: int,
+        new_region: int,
+        most: int,
+        cut: int | None,
     ) -> None:
         self.layout, self.table, self.turn, self.value = layout, table, turn, value
+        self.most, self.cut = most, cut
         self.kernel, self.place, self.new_region = kernel, place, new_region
 
     def compute(self, model: Model, rows: Array) -> Array:
@@ -249,7 +274,13 @@ class _Run:
             second[:, layout.demand + slot] |= 1 << (layout.items + self.place)
             parts.append(second)
             regions.append(mine[apart])
-        return np.concatenate(parts), np.concatenate(regions)
+        if self.cut is None and sum(map(len, parts)) > self.most:
+            raise TooWide
+        rows, region = np.concatenate(parts), np.concatenate(regions)
+        if self.cut is None or len(rows) <= self.cut:
+            return rows, region
+        cheapest = np.sort(np.argsort(rows[:, COST], kind="stable")[: self.cut])
+        return rows[cheapest], region[cheapest]
 
     def _merge(self, rows: Array, mine: Array, theirs: Array, joint: Array) -> Array:
         """The region `theirs` becomes part of `mine`: one launch is refunded, the value must then join the region."""
