@@ -144,7 +144,7 @@ def test_a_value_that_needs_itself() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_larger_problems_pass_the_audit(seed: int) -> None:
     problem = random_problem((1006, 1007, 1011, 1014)[seed], operators=60)
-    solution = solve(problem, time_limit=3)
+    solution = solve(problem, time_limit=2)
     check(problem, solution)
 
 
@@ -224,13 +224,13 @@ def wide_problem(width: int) -> Problem:
 
 def test_wide_frontiers_fall_back_honestly() -> None:
     problem = wide_problem(16)
-    solution = solve(problem, time_limit=4)
+    solution = solve(problem, time_limit=2)
     check(problem, solution)
     assert solution.status in ("limit", "feasible")
     assert 0 < solution.bound < solution.cost
-    beam = solve(problem, beam=20)
+    beam = solve(problem, beam=20, time_limit=2)
     check(problem, beam)
-    assert beam.status == "feasible"
+    assert beam.status in ("limit", "feasible")
     assert beam.bound <= solution.cost and solution.bound <= beam.cost
     kept = solve(problem, time_limit=0, cutoff=beam)
     check(problem, kept)

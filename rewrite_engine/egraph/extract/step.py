@@ -22,7 +22,7 @@ from rewrite_engine.egraph.extract.state import (
 )
 from rewrite_engine.egraph.extract.tables import Array, Tables
 
-_MOST_NUMBERS = 20_000_000  # in the states of one step
+_MOST_NUMBERS = 6_000_000  # in the states of one step
 
 
 class Stepper:
