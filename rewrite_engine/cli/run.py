@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.backend.runtime import Executor
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, check_writable, write_file
+
+_RAN = {"numpy": "in NumPy", "target": "in the target's own code", "copy": "copies"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -83,7 +86,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None) -> dict[str, object]:
     result: dict[str, object] = {
         "outputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()},
-        "kernels": [{"kernel": t.name, "seconds": round(t.seconds, 9), "ran": "numpy"} for t in executor.times],
+        "kernels": [{"kernel": t.name, "seconds": round(t.seconds, 9), "ran": t.ran} for t in executor.times],
     }
     if report is not None:
         result["check"] = {
@@ -102,7 +105,9 @@ def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: Check
 def _text(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool) -> str:
     total = sum(t.seconds for t in executor.times)
     lines = [f"outputs    {name}: {a.dtype}{list(a.shape)}" for name, a in outputs.items()]
-    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s, in NumPy")
+    ran = Counter(_RAN[t.ran] for t in executor.times)
+    shares = ", ".join(f"{count} {how}" for how, count in sorted(ran.items()))
+    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s: {shares}")
     if verbose:
         for t in sorted(executor.times, key=lambda t: -t.seconds)[:10]:
             print(f"  {t.name}: {t.seconds * 1e3:.2f} ms", file=sys.stderr)
