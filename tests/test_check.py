@@ -11,6 +11,7 @@ import pytest
 
 from rewrite_engine.diagnostics import PatError, RewriteError
 from rewrite_engine.language import check_files, load, load_text
+from rewrite_engine.testing.in_file import run_file
 
 FILES = Path(__file__).parent / "pat"
 PASSING = sorted((FILES / "pass").glob("*.pat"))
@@ -41,11 +42,10 @@ def test_enough_kinds_of_errors_are_covered() -> None:
     assert len(FAILING) >= 40
 
 
-def test_the_worked_example_lacks_only_what_is_not_supported_yet() -> None:
-    problems, _ = check_files([FILES / "worked_example.pat"])
-    assert [(p.span.line, p.message) for p in problems] == [
-        (57, "`chain` is not supported yet"),
-    ]
+def test_the_worked_example_passes_its_own_tests() -> None:
+    results = run_file(FILES / "pass" / "tern.pat")
+    assert len(results) == 12
+    assert [(result.title, result.reason) for result in results if not result.passed] == []
 
 
 def test_five_different_errors_in_one_run() -> None:

@@ -100,10 +100,13 @@ def test_without(without: str, left: list[str]) -> None:
 
 
 def test_a_chain_of_targets_and_a_replaced_composite() -> None:
-    text = BASE + """
+    text = (
+        BASE
+        + """
     target tiny extends small { supports Tanh }
     target small extends big { without one  composite one(x) = Log(Abs(x)) }
     """
+    )
     rules = load_text(text)
     rule = next(rule for rule in rules.rules if rule.name == "tiny.one")
     assert [node.op for node in rule.variants[0].nodes] == ["Abs", "Log"]
@@ -148,12 +151,14 @@ def test_what_is_wrong(text: str, message: str, hint: str | None) -> None:
 
 
 def test_the_span_is_one_word() -> None:
-    with pytest.raises(PatError, match=r"\n2 \| target extendss extends other \{\}\n  \|                         \^{5}"):
+    with pytest.raises(PatError) as caught:
         load_text("device d { memory 1KiB }\ntarget extendss extends other {}")
+    assert str(caught.value).endswith(f"2 | target extendss extends other {{}}\n  | {' ' * 24}^^^^^")
 
 
 def test_openings_agree_on_what_they_extend(tmp_path) -> None:
-    (tmp_path / "a.pat").write_text(BASE + "target other on npu0 { supports Elu } target s extends big { supports Selu }")
+    text = "target other on npu0 { supports Elu } target s extends big { supports Selu }"
+    (tmp_path / "a.pat").write_text(BASE + text)
     (tmp_path / "b.pat").write_text("target s extends big { without one }")
     (tmp_path / "c.pat").write_text("target s extends other {}")
     both = load([tmp_path / "a.pat", tmp_path / "b.pat"])
@@ -178,4 +183,4 @@ test "gone": small rejects Exp(Neg(x: float32[2]))
 test "there": big runs Exp(Neg(x: float32[2])) in one
 """
     )
-    assert [(result.title, result.passed) for result in run_file(path)] == [("kept", True), ("gone", True), ("there", True)]
+    assert [result.passed for result in run_file(path)] == [True, True, True]

@@ -10,13 +10,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.egraph.candidates import Rows, Way, ways
 from rewrite_engine.egraph.encode import Encoding, Table
 from rewrite_engine.egraph.fused import kernel_inputs, kernel_table
 from rewrite_engine.language.core import ABSENT, CoreRule, Facts, PatternNode, Template, Variant
-from rewrite_engine.language.lower import expand_rest
+from rewrite_engine.language.lower import choose, expand_rest
 from rewrite_engine.operators.types import TensorType
 
 REST_LIMIT = 32  # further inputs beyond what the model itself has, that rules may build into one operator
+MOST_WAYS = 2000  # in which one rule may match: tables of its operators
 
 
 @dataclass(slots=True, eq=False)
@@ -69,30 +72,58 @@ class Compiler:
     first_shape: int = 0
     shapes: dict[str, Shape] = field(default_factory=dict)
     consumers: list[Consumer] = field(default_factory=list)
-    _done: set[tuple[str, int, tuple[Table, ...]]] = field(default_factory=set)
+    open: list[CoreRule] = field(default_factory=list)  # rules with patterns that leave a choice of operators
+    _done: set[tuple[object, ...]] = field(default_factory=set)
+    _count: dict[str, int] = field(default_factory=dict)
 
     def add(self, rules: Sequence[CoreRule]) -> None:
         """Compiles every variant whose operators have tables, again as long as the rules themselves add tables."""
         widest = max((t.inputs for t in self.encoding.tables), default=0) + REST_LIMIT
+        self.open += [r for r in rules if r not in self.open and any(n.choices for v in r.variants for n in v.nodes)]
         while True:
-            text = [part for rule in rules for part in self._rule(rule, widest)]
+            rows = Rows(self.encoding.session.freeze()) if self.open else None
+            text = [part for rule in rules for part in self._rule(rule, widest, rows)]
             if not text:
                 return
             self.encoding.session.run("\n".join(text))
 
-    def _rule(self, rule: CoreRule, widest: int) -> Iterator[str]:
+    def grow(self) -> None:
+        """Compiles what has become possible for patterns that leave a choice of operators."""
+        if self.open:
+            self.add(self.open)
+
+    def _rule(self, rule: CoreRule, widest: int, rows: Rows | None) -> Iterator[str]:
         for variant in rule.variants:
-            for tables in _assignments(variant, sorted(self.encoding.tables)):
-                key = (rule.name, variant.index, tables)
-                if key in self._done or any(t.inputs > widest for t in tables):
+            for way in self._ways(variant, rows):
+                key = (rule.name, variant.index, way.tables, tuple(way.present.items()))
+                if key in self._done or any(t.inputs > widest for t in way.tables):
                     continue
                 self._done.add(key)
-                counts = {
-                    j: table.inputs - len(node.inputs)
-                    for j, (node, table) in enumerate(zip(variant.nodes, tables, strict=True))
-                    if node.rest is not None
-                }
-                yield from self._consumer(rule, expand_rest(variant, counts) if counts else variant, tables)
+                self._count[rule.name] = self._count.get(rule.name, 0) + 1
+                if self._count[rule.name] > MOST_WAYS and rows is not None:
+                    raise RewriteError(
+                        f"{rule.span}: `{rule.name}` matches more than {MOST_WAYS} different sequences of operators in "
+                        f"this model; lower `most` of its chain, or give it fewer operators"
+                    )
+                chosen = {j: way.tables[j].op for j, node in enumerate(variant.nodes) if node.choices}
+                settled = choose(variant, chosen) if chosen else variant
+                settled = expand_rest(settled, way.present) if way.present else settled
+                yield from self._consumer(rule, settled, way.tables)
+
+    def _ways(self, variant: Variant, rows: Rows | None) -> Iterator[Way]:
+        """Every choice of tables for the pattern's nodes; of a chain, only those that the e-graph has."""
+        tables = sorted(self.encoding.tables)
+        fitting = [[table for table in tables if _fits(node, table)] for node in variant.nodes]
+        if rows is not None and any(node.choices for node in variant.nodes):
+            yield from ways(variant, fitting, rows, self.encoding.session.integer)
+            return
+        for chosen in itertools.product(*fitting):
+            counts = {
+                j: (True,) * (table.inputs - len(node.inputs))
+                for j, (node, table) in enumerate(zip(variant.nodes, chosen, strict=True))
+                if node.rest is not None
+            }
+            yield Way(chosen, counts)
 
     def _consumer(self, rule: CoreRule, variant: Variant, tables: Sequence[Table]) -> Iterator[str]:
         body, columns = find_body(variant, tables)
@@ -124,14 +155,10 @@ class Compiler:
         yield f"(rule ({shape.pattern()} ({consumer.relation} {answer})) ({' '.join(actions)}) :ruleset apply)"
 
 
-def _assignments(variant: Variant, tables: Sequence[Table]) -> Iterator[tuple[Table, ...]]:
-    """Every choice of tables for the pattern's nodes."""
-    choices = [[table for table in tables if _fits(node, table)] for node in variant.nodes]
-    return itertools.product(*choices)
-
-
 def _fits(node: PatternNode, table: Table) -> bool:
-    if table.fused or node.op != table.op or (len(node.outputs) > 1 and table.outputs < len(node.outputs)):
+    if table.fused or table.op not in (node.choices or (node.op,)):
+        return False
+    if len(node.outputs) > 1 and table.outputs < len(node.outputs):
         return False
     return table.inputs >= len(node.inputs) if node.rest is not None else table.inputs == len(node.inputs)
 

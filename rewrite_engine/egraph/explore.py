@@ -98,6 +98,7 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
         elif limits.seconds is not None and time.perf_counter() - started > limits.seconds:
             progress.status = "time"
         else:
+            compiler.grow()
             continue
         break
     return progress

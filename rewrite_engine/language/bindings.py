@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language import syntax
+from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import names_read, walk
 from rewrite_engine.operators.types import ITEM_BITS
@@ -158,7 +159,11 @@ def _bind_call(work: _Work, call: syntax.CallPattern, optional: bool) -> set[str
                 inner = decl.parameters[position]
                 _pass(work, argument.name, decl, inner)
     for keyword in call.keywords:
-        if isinstance(keyword.value, syntax.Name) and is_capture(work.scope, work.file, keyword.value.name):
+        if is_chain(call):
+            if keyword.name == "others" and isinstance(keyword.value, syntax.Name):
+                _note(work, keyword.value.name, keyword.value.span, LIST, optional)
+                names.add(keyword.value.name)
+        elif isinstance(keyword.value, syntax.Name) and is_capture(work.scope, work.file, keyword.value.name):
             absent = optional or call.optional_call or keyword.optional
             _note(work, keyword.value.name, keyword.value.span, ATTRIBUTE, absent)
             names.add(keyword.value.name)
@@ -283,6 +288,10 @@ def roots_of(
         case syntax.CallPattern():
             if root.optional_call:
                 return None
+            if is_chain(root):
+                chosen = root.args[-1] if root.args else None
+                items = chosen.items if isinstance(chosen, syntax.SetExpr) else ()
+                return frozenset(item.name for item in items if isinstance(item, syntax.Name)) or None
             decl = scope.patterns_in(file).get(root.names[0])
             if decl is not None:
                 return None if decl.name in seen else roots_of(scope, decl.span.file, decl.pattern, seen | {decl.name})

@@ -141,6 +141,8 @@ def _sources(compiler: Compiler, expr: syntax.Expr, env: Env) -> tuple[int | str
                     found.append(meaning.slot)
                 elif isinstance(meaning, Sources):
                     found += meaning.slots
+            case syntax.Member(name="steps"):
+                found += compiler.steps(part.base, env) or ()
             case syntax.Binary():
                 pending += [part.left, part.right]
             case syntax.ListExpr() | syntax.SetExpr() | syntax.TupleExpr():

@@ -12,7 +12,7 @@ from rewrite_engine.diagnostics import Problem, did_you_mean
 from rewrite_engine.language import functions, locate, syntax
 from rewrite_engine.language.bindings import NODE, VALUE, bind
 from rewrite_engine.language.check_expressions import Reader, check_let, read
-from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, head, unsupported
+from rewrite_engine.language.check_patterns import bare, check_patterns, unsupported
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
@@ -106,13 +106,6 @@ def _reads(scope: Scope, item: syntax.Let | syntax.PatternDecl) -> list[syntax.L
     return list(reversed(found.values()))
 
 
-def _skipped(problems: list[Problem], *roots: object) -> bool:
-    """Whether a declaration holds forms that have no meaning yet; each is reported."""
-    chains = has_chain(*roots)
-    problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
-    return bool(chains)
-
-
 def _tail(tail: syntax.Tail, reader: Reader) -> None:
     if tail.guard is not None:
         read(tail.guard, reader)
@@ -121,8 +114,6 @@ def _tail(tail: syntax.Tail, reader: Reader) -> None:
 
 
 def _pattern(decl: syntax.PatternDecl, scope: Scope, problems: list[Problem], used: set[tuple[str, str]]) -> None:
-    if _skipped(problems, decl.pattern, decl.tail):
-        return
     found = bind(scope, decl.span.file, decl.parameters, [decl.pattern], decl.tail, problems)
     reader = Reader(scope, decl.span.file, problems, used, found)
     check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader)
@@ -135,8 +126,6 @@ def _types(parameters: Sequence[syntax.Parameter]) -> list[syntax.TypePattern]:
 
 
 def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: set[tuple[str, str]]) -> None:
-    if _skipped(problems, decl.left, decl.tail):
-        return
     loose = bare(scope, decl.span.file, decl.left, decl.tail)
     if loose is not None:
         message = "the left side of a rule must be the result of an operator: this matches any value"

@@ -11,8 +11,10 @@ from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import syntax
 from rewrite_engine.language.bindings import is_capture
+from rewrite_engine.language.check_chain import check_chain
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs
+from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import names_bound, walk
 from rewrite_engine.operators import Operator
@@ -57,12 +59,10 @@ def head(call: syntax.CallPattern) -> Span:
     return Span(span.file, span.line, span.column, span.line, span.column + len(call.names[0]))
 
 
-def has_chain(*roots: object) -> list[syntax.CallPattern]:
-    """The `chain(…)` patterns among `roots`."""
-    return [node for node in walk(roots) if isinstance(node, syntax.CallPattern) and node.names == ("chain",)]
-
-
 def _call(call: syntax.CallPattern, reader: Reader) -> None:
+    if is_chain(call):
+        check_chain(call, reader)
+        return
     for argument in call.args:
         if isinstance(argument, syntax.SetExpr):
             reader.problem(argument.span, "a set cannot be an input", "a set stands for operators: `{Relu, Clip}(x)`")

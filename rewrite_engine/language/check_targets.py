@@ -9,10 +9,11 @@ from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import locate, syntax, units
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_patterns import bare, check_patterns, has_chain, head, unsupported
+from rewrite_engine.language.check_patterns import bare, check_patterns
 from rewrite_engine.language.check_templates import find_operator
 from rewrite_engine.language.check_unused import unused_names
 from rewrite_engine.language.dimensions import COST_NAMES
+from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.scope import HOST, Scope, TargetScope
 from rewrite_engine.language.text import unparse
 from rewrite_engine.language.walk import names_read
@@ -78,13 +79,9 @@ def check_target(
 def _supports(
     item: syntax.Supports, scope: Scope, options: frozenset[str], problems: list[Problem], used: Used
 ) -> None:
-    forms = [form for form in item.forms if not isinstance(form, syntax.Name)]
     for form in item.forms:
         if isinstance(form, syntax.Name):
             find_operator(form.name, form.span, problems, frozenset(scope.operators))
-    if has_chain(*forms, item.tail):
-        problems.extend(unsupported(head(chain), "`chain`") for chain in has_chain(*forms, item.tail))
-        return
     asked = names_read(item.tail.guard, *(give.value for give in item.tail.give), item.cost, item.energy)
     readers = []
     for form in item.forms:
@@ -119,6 +116,7 @@ def _single(form: syntax.Pattern, scope: Scope, file: str, problems: list[Proble
     known = (
         operator
         and isinstance(inner, syntax.CallPattern)
+        and not is_chain(inner)
         and not any(name in scope.patterns_in(file) for name in inner.names)
     )
     if not known or not isinstance(inner, syntax.CallPattern) or not all(isinstance(a, plain) for a in inner.args):
@@ -135,10 +133,6 @@ def _composite(
     problems: list[Problem],
     used: Used,
 ) -> None:
-    chains = has_chain(item.pattern, item.tail)
-    if chains:
-        problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
-        return
     file = item.span.file
     results = item.pattern.items if isinstance(item.pattern, syntax.TuplePattern) else (item.pattern,)
     for result in results:

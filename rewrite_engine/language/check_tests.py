@@ -8,18 +8,21 @@ from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import bindings, locate, syntax
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_patterns import check_patterns, has_chain, head, unsupported
+from rewrite_engine.language.check_patterns import check_patterns
+from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.scope import Scope, TargetScope
+from rewrite_engine.language.walk import walk
 
 _VARIABLE = "the inputs of a test have one type each: `x: float32[1, 8]`"
 
 
 def check_test(test: syntax.TestDecl, scope: Scope, problems: list[Problem], used: set[tuple[str, str]]) -> None:
     """One test."""
-    chains = has_chain(test.subject, test.pattern, test.where)
-    if chains:
-        problems.extend(unsupported(head(chain), "`chain`") for chain in chains)
-        return
+    for node in walk((test.subject, test.where)):
+        if is_chain(node):
+            hint = "a graph holds one operator after another: Relu(Add(x, y))"
+            problems.append(Problem(node.span, "a test writes each operator of its graph out", hint))
+            return
     tail = syntax.Tail(where=test.where)
     found = bind(scope, test.span.file, (), [test.subject], tail, problems)
     reader = Reader(scope, test.span.file, problems, used, found, builds="test")

@@ -55,9 +55,10 @@ class Compiler:
         inputs: tuple[int | str, ...] = (),
         outputs: tuple[int, ...] = (),
         supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] | None = None,
+        chains: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.scope, self.target, self.numbers, self.node_numbers = scope, target, numbers, node_numbers or {}
-        self.inputs, self.outputs, self.supports = inputs, outputs, supports
+        self.inputs, self.outputs, self.supports, self.chains = inputs, outputs, supports, chains or {}
         self.asked = Asked()
         self.variables = 0
         self.memos = 0
@@ -109,8 +110,8 @@ class Compiler:
                 self.asked.given.add(index)
                 return Code(lambda match: match.given_value(index))
             case names.LIST:
-                key = cell.list
-                return Sources(lambda match: match.list_of(key), (key,))
+                keys = cell.lists
+                return Sources(lambda match: tuple(view for key in keys for view in match.list_of(key)), keys)
             case names.CONSTANT:
                 assert cell.value is not None and cell.thunk is not None
                 return self.compile(cell.value, Env(cell.thunk[1], cell.value.span.file))
@@ -229,11 +230,21 @@ class Compiler:
         if isinstance(expr.base, syntax.Member) and expr.base.name == "attr":
             base = self.compile(expr.base.base, env, elements=False)
             return join((base,), lambda found: values.attribute(as_view(found[0]), name))
+        if name == "steps" and (steps := self.steps(expr.base, env)) is not None:
+            return Code(lambda match: tuple(match.view(slot) for slot in steps))
         base = self.compile(expr.base, env, elements=False)
+        if name == "steps":
+            hint = "write `chain(…) as post` and read `post.steps`"
+            raise LoweringError(expr.span, "only a chain has steps", hint)
         if name == "cost":
             ask_supports(self, expr.base)
             return join((base,), lambda found: found[0], lambda match, found: supported(match, found)[1])
         return join((base,), lambda found: values.member(found[0], name))
+
+    def steps(self, expr: syntax.Expr, env: Env) -> tuple[int, ...] | None:
+        """The slots of the steps of a chain that a name stands for."""
+        found = self.meaning(expr.name, env) if isinstance(expr, syntax.Name) else None
+        return self.chains.get(found.slot) if isinstance(found, Slots) else None
 
     def _logic(self, expr: syntax.Binary, env: Env) -> Code:
         parts: list[Code] = []

@@ -24,8 +24,9 @@ ABSENT = -1
 class Slot:
     """A value of the pattern: an input, or the result of a pattern node.
 
-    `constant`: matches only a compile-time constant. `reads_value`: the elements are asked for (when it is constant), so
-    that its identity is part of the question; otherwise only its type, and whether it is constant where `asks_constant`.
+    `constant`: matches only a compile-time constant. `reads_value`: the elements are asked for (when it is constant),
+    so that its identity is part of the question; otherwise only its type, and whether it is constant where
+    `asks_constant`.
     `asks_readers`: the number of readers in the original graph, and whether it is a graph output, are asked for.
     """
 
@@ -42,18 +43,20 @@ class PatternNode:
 
     An ABSENT input must be absent; an ABSENT output is not looked at. `rest` names the list of remaining inputs: then
     any number of further inputs matches; a bare `supports Relu` has the rest "*". Otherwise
-    the node has exactly the inputs written (trailing ABSENT ones trimmed).
+    the node has exactly the inputs written (trailing ABSENT ones trimmed). Where there are `choices`, any of these
+    operators matches, and `op` only shows them; `language.lower.choose` settles which.
     """
 
     op: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     rest: str | None = None
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TemplateNode:
-    """An operator that a rule builds. Inputs are `("slot", i)`, `("node", j, output)`, `("constant", k)` or `("absent",)`.
+    """An operator that a rule builds; inputs: `("slot", i)`, `("node", j, output)`, `("constant", k)`, `("absent",)`.
 
     `("rest", name)` stands for the inputs of a list capture; `expand_rest` replaces it.
     """
@@ -219,5 +222,7 @@ class RuleSet:
     scope: object = None  # language.check's: lets, named patterns and options, for evaluating link costs and tests
 
 
-__all__ = ["ABSENT", "Answer", "CoreRule", "DeviceSpec", "Facts", "LinkSpec", "PatternNode", "Refusal", "RuleSet", "Slot",
-           "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant", "answers_to"]  # fmt: skip
+__all__ = [
+    "ABSENT", "Answer", "CoreRule", "DeviceSpec", "Facts", "LinkSpec", "PatternNode", "Refusal", "RuleSet", "Slot",
+    "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant", "answers_to",
+]  # fmt: skip

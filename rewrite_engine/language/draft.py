@@ -125,7 +125,14 @@ def result_count(pattern: object, builder: Builder) -> int:
 def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
     source, builder = draft.source, draft.builder
     compiler = Compiler(
-        scope, source.target, layout.numbers, layout.node_numbers, layout.order, layout.roots, source.supports
+        scope,
+        source.target,
+        layout.numbers,
+        layout.node_numbers,
+        layout.order,
+        layout.roots,
+        source.supports,
+        layout.chains,
     )
     given, given_asked = _given(compiler, draft)
     clauses = _checks(compiler, draft)
@@ -178,7 +185,7 @@ def _nodes(builder: Builder, layout: Layout) -> tuple[PatternNode, ...]:
     for index in layout.node_order:
         node = builder.nodes[index]
         inputs, outputs = (tuple(number(slot) for slot in slots) for slots in (node.inputs, node.outputs))
-        found.append(PatternNode(node.op, inputs, outputs, node.rest))
+        found.append(PatternNode(node.op, inputs, outputs, node.rest, node.choices))
     return tuple(found)
 
 
@@ -271,7 +278,7 @@ def _ask_for_supports(
 ) -> None:
     """What the forms of `supports` ask of an operator's operands, the composite asks too."""
     for node in nodes:
-        for _, form in supports.get(node.op, ()):
+        for _, form in (form for op in node.choices or (node.op,) for form in supports.get(op, ())):
             written = form.nodes[0].inputs
             assert isinstance(form.program, Program)
             flags = form.program.rest.get(form.nodes[0].rest or "", RestFlags())

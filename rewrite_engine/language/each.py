@@ -32,8 +32,10 @@ def _items(file: RuleFile, declared: frozenset[str], problems: list[Problem]) ->
         if isinstance(item, RuleDecl) and item.each:
             yield from _copies(item, declared, problems)
         elif isinstance(item, TargetDecl) and any(isinstance(part, Composite) and part.each for part in item.items):
-            inner = (_copies(p, declared, problems) if isinstance(p, Composite) and p.each else (p,) for p in item.items)
-            yield replace(item, items=tuple(itertools.chain.from_iterable(inner)))
+            inner: list[Any] = []
+            for part in item.items:
+                inner += _copies(part, declared, problems) if isinstance(part, Composite) and part.each else [part]
+            yield replace(item, items=tuple(inner))
         else:
             yield item
 

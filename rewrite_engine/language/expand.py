@@ -13,6 +13,7 @@ from typing import Any
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import core, names, syntax
 from rewrite_engine.language.expand_calls import named_results, operator_node
+from rewrite_engine.language.expand_chain import chain_result, is_chain
 from rewrite_engine.language.forks import (
     Choices,
     Clause,
@@ -43,6 +44,7 @@ class Builder:
         self.clauses: list[Clause] = []
         self.given: list[DraftGiven] = []
         self.lists: list[str] = []
+        self.chains: dict[int, tuple[int, ...]] = {}  # slot of the last step -> slots of all steps
         self.depth = 0
 
     # ---- slots and cells
@@ -248,6 +250,8 @@ class Builder:
     def results(self, pattern: Any, frame: Frame, wanted: Sequence[bool]) -> list[int]:
         """The slots of the first results of `pattern`; ABSENT where one is not wanted."""
         match pattern:
+            case syntax.CallPattern() if is_chain(pattern) and len(wanted) == 1:
+                return [chain_result(self, pattern, frame)]
             case syntax.CallPattern():
                 if pattern.optional_call and len(wanted) == 1 and pattern.args and self.choices.choose(2):
                     return [self.build(pattern.args[0], frame)]

@@ -57,10 +57,10 @@ def _rest(builder: Builder, rest: syntax.Rest, frame: Frame, inputs: list[int]) 
         taken = set(builder.lists)
         key = rest.name if rest.name not in taken else f"{rest.name}.{len(taken)}"
         builder.lists.append(key)
-        cell.state, cell.list = names.LIST, key
-    elif cell.state != names.LIST:
+        cell.state, cell.lists = names.LIST, (key,)
+    elif cell.state != names.LIST or len(cell.lists) != 1:
         raise LoweringError(rest.span, f"`{rest.name}` is not a list of inputs")
-    return cell.list
+    return cell.lists[0]
 
 
 def _attribute(builder: Builder, node: int, keyword: syntax.KeywordPattern, frame: Frame) -> None:

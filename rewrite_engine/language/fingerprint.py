@@ -76,7 +76,7 @@ def _cell(cell: Cell, numbers: Numbers) -> object:
         case names.DIMENSION:
             return ("dimension", cell.number)
         case _:
-            return ("state", cell.state, cell.list)
+            return ("state", cell.state, cell.lists)
 
 
 def _print(expr: object, frame: Frame, numbers: Numbers) -> object:

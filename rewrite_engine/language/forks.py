@@ -51,6 +51,7 @@ class DraftNode:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     rest: str | None = None
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,6 +60,9 @@ class Layout:
         self.node_order = self._sorted(draft)
         self.node_numbers = {node: number for number, node in enumerate(self.node_order)}
         self.makers = {self.numbers[slot]: self.node_numbers[node] for slot, (node, _) in builder.makers.items()}
+        self.chains = {
+            self.numbers[slot]: tuple(self.numbers[step] for step in steps) for slot, steps in builder.chains.items()
+        }
         self.roots = tuple(self.numbers[slot] for slot in draft.roots)
         self.order = tuple(dict.fromkeys(self._inputs(draft)))
         for clause in builder.clauses:
@@ -102,7 +105,7 @@ class Layout:
         for parameter in source.parameters:
             cell = builder.cell(draft.frame, parameter.name)
             if cell.state == names.LIST:
-                given.append(cell.list)
+                given += cell.lists
             elif cell.state == names.SLOT and self.numbers[cell.slot] in self.makers:
                 if source.kind == "composite":
                     message = f"`{parameter.name}` is computed inside the composite, so it cannot be passed"

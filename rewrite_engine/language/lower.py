@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import syntax
 from rewrite_engine.language.convert import as_expression, as_pattern, captures
-from rewrite_engine.language.core import ABSENT, CoreRule, PatternNode, Slot, Template, Variant
+from rewrite_engine.language.core import ABSENT, CoreRule, Slot, Template, Variant
 from rewrite_engine.language.draft import expand_all
 from rewrite_engine.language.layout import Source
 from rewrite_engine.language.names import LoweringError, NamesCache
@@ -131,6 +131,15 @@ def _pattern(decl: syntax.PatternDecl) -> Source:
     )
 
 
+def choose(variant: Variant, chosen: Mapping[int, str]) -> Variant:
+    """The variant with one operator at each node of `chosen` that leaves a choice, as the steps of a chain do."""
+    nodes = list(variant.nodes)
+    for index, op in chosen.items():
+        assert not nodes[index].choices or op in nodes[index].choices
+        nodes[index] = dataclasses.replace(nodes[index], op=op, choices=())
+    return dataclasses.replace(variant, nodes=tuple(nodes))
+
+
 def expand_rest(variant: Variant, counts: Mapping[int, int | Sequence[bool]]) -> Variant:
     """The variant with the remaining inputs of its nodes as slots of their own ("xs[0]", "xs[1]", …).
 
@@ -159,7 +168,7 @@ def expand_rest(variant: Variant, counts: Mapping[int, int | Sequence[bool]]) ->
         inputs = [*node.inputs, *lists[node.rest]]
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
-        nodes[index] = PatternNode(node.op, tuple(inputs), node.outputs)
+        nodes[index] = dataclasses.replace(node, inputs=tuple(inputs), rest=None)
     lists = {name: tuple(slot for slot in members if slot != ABSENT) for name, members in lists.items()}
     order: list[int] = []
     for entry in program.order:
@@ -187,4 +196,4 @@ def _expand_template(template: Template, lists: Mapping[str, tuple[int, ...]]) -
     return dataclasses.replace(template, nodes=tuple(nodes))
 
 
-__all__ = ["core_rules", "expand_rest"]
+__all__ = ["choose", "core_rules", "expand_rest"]

@@ -30,7 +30,7 @@ class Cell:
     node: int = -1  # ATTRIBUTE: of this pattern node
     attribute: str = ""
     given: int = -1  # GIVEN: number of the `with` value
-    list: str = ""  # LIST: the key of `Variant.lists`
+    lists: tuple[str, ...] = ()  # LIST: keys of `Variant.lists`; the operands of a chain come from several
     value: syntax.Expr | None = None  # CONSTANT: a literal argument of a named pattern
     constant: bool = False
     anything: bool = False  # `_`: absent where the position allows it

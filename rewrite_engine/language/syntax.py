@@ -18,7 +18,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
-    """A capture, a `let`, a function, a dtype, a variable of a comprehension; or an operator (capitalised, or `a.b::C`)."""
+    """A capture, a `let`, a function, a dtype, a loop variable; an operator (capitalised, or `a.b::C`)."""
 
     name: str
 
@@ -250,8 +250,8 @@ class GuardedPattern(Node):
 
 
 Pattern = (
-    ValuePattern | AnyPattern | NonePattern | LiteralPattern | CallPattern | CapturePattern | OutputPattern | Alternatives
-    | TuplePattern | GuardedPattern
+    ValuePattern | AnyPattern | NonePattern | LiteralPattern | CallPattern | CapturePattern | OutputPattern
+    | Alternatives | TuplePattern | GuardedPattern
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class TemplateBuilder:
         parts = expr.items if isinstance(expr, syntax.TupleExpr) else (expr,)
         roots = tuple(self._reference(part) for part in parts)
         for part, root in zip(parts, roots, strict=True):
-            if root == ABSENT or root[0] == "rest":
+            if root == ABSENT:
                 raise LoweringError(part.span, "the result of a rule cannot be absent")
         program = TemplateProgram(tuple(self.attributes), tuple(self.constants), tuple(self.spans))
         return Template(tuple(self.nodes), len(self.constants), roots), program
@@ -41,10 +41,7 @@ class TemplateBuilder:
             case syntax.NoneExpr():
                 return ABSENT
             case syntax.Rest():
-                found = self.compiler.meaning(expr.name, self.env)
-                if not isinstance(found, Sources):
-                    raise LoweringError(expr.span, f"`{expr.name}` is not a list of inputs")
-                return ("rest", str(found.slots[0]))
+                raise LoweringError(expr.span, "a list can only be among the inputs of an operator")
             case syntax.Name():
                 found = self.compiler.meaning(expr.name, self.env)
                 if isinstance(found, Absent):
@@ -61,6 +58,15 @@ class TemplateBuilder:
                 return self._reference(expr.args[1]) if first == ABSENT else first
             case _:
                 return self._constant(expr)
+
+    def _references(self, expr: syntax.Expr) -> list[Reference]:
+        """The inputs that an argument gives: one, or those of a list capture."""
+        if not isinstance(expr, syntax.Rest):
+            return [self._reference(expr)]
+        found = self.compiler.meaning(expr.name, self.env)
+        if not isinstance(found, Sources):
+            raise LoweringError(expr.span, f"`{expr.name}` is not a list of inputs")
+        return [("rest", str(key)) for key in found.slots]
 
     def _constant(self, expr: syntax.Expr) -> Reference:
         outer, self.compiler.asked = self.compiler.asked, Asked()
@@ -82,7 +88,7 @@ class TemplateBuilder:
         assert isinstance(call.function, syntax.Name)
         op = call.function.name
         operator = operators.find(op)
-        inputs = [self._reference(argument) for argument in call.args]
+        inputs = [reference for argument in call.args for reference in self._references(argument)]
         sources: list[AttributeSource] = []
         written: list[tuple[Any, str, Any]] = [(like.span, "", like) for like in call.like]
         written += [(value.span, name, value) for name, value in call.keywords]

@@ -85,3 +85,13 @@ test "a zero point on the weights is refused": tern rejects
 test "a perm and its inverse": Transpose(Transpose(x: float32[2, 3, 4], perm=[0, 2, 1]), perm=[0, 2, 1]) => x
 test "no mean, no norm": Mul(Div(x: float32[2, 8], const s: float32[8] = 1), const g: float32[8] = 1) is not layer_norm
 test "too small for the link": place Relu(x: float16[1, 8]) => Relu(x) on host
+test "a factor may be divided by": Div(x: float32[2, 8], const c: float32[] = 4) is scaled
+test "a factor is one number": Div(x: float32[2, 8], const c: float32[8] = 4) is not scaled
+test "a chain of steps": tern runs
+  Relu(Mul(Add(Conv(x: float16[1, 3, 8, 8], const w: float16[4, 3, 3, 3], const b: float16[4]), y: float16[1, 4, 6, 6]), y))
+  in conv_post
+test "the light one has no skip_norm": tern_lite rejects
+  LayerNormalization(Add(x: float16[1, 4, 8], y: float16[1, 4, 8]), g: float16[8])
+test "the other one has": tern runs
+  LayerNormalization(Add(x: float16[1, 4, 8], y: float16[1, 4, 8]), g: float16[8])
+test "a bias of zeros": Conv(x: float32[1, 3, 8, 8], const w: float32[4, 3, 3, 3], const b: float32[4] = 0) => Conv(x, w)
