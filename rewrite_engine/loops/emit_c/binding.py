@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from rewrite_engine.loops.compute import Buffer
 from rewrite_engine.loops.emit_c.scalar import ELEMENT, declaration, node_text
-from rewrite_engine.loops.expr import Expr, const, intern, maximum, minimum, postorder, substitute
+from rewrite_engine.loops.expr import Expr, const, intern, maximum, minimum, substitute
 from rewrite_engine.loops.index import flatten
 
 _LEAVES = ("const", "var", "acc")
@@ -29,40 +29,68 @@ def address(indices: Sequence[Expr], shape: Sequence[int]) -> Expr:
     return flatten([minimum(maximum(index, 0), n - 1) for index, n in zip(indices, shape, strict=True)], shape)
 
 
+def unknown(roots: Sequence[Expr], known: Container[Expr]) -> list[Expr]:
+    """The nodes below `roots` that are not known, operands first; the walk ends at those that are."""
+    order: dict[Expr, None] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, expanded = stack.pop()
+        if node in order or node in known:
+            continue
+        if expanded or not node.args:
+            order[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+    return list(order)
+
+
+class Numbers:
+    """Fresh C names, numbered in the order of their use: one for all bindings of a function."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def fresh(self, prefix: str) -> str:
+        """The next name."""
+        self._count += 1
+        return f"{prefix}{self._count - 1}"
+
+
 class Bindings:
     """Names of nodes by loop depth. `lines[d]` are the C statements inside of d loops, in order.
 
     `depth` gives the depth of each iterator (1 is the outermost loop) and of the accumulator; `names` their C names.
     """
 
-    def __init__(self, depth: Mapping[Expr, int], names: Mapping[Expr, str], buffers: dict[str, str]) -> None:
+    def __init__(
+        self, depth: Mapping[Expr, int], names: Mapping[Expr, str], buffers: dict[str, str], numbers: Numbers
+    ) -> None:
         self.depth = dict(depth)
         self.names = dict(names)
         self.buffers = buffers
         self.lines: list[list[str]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
-        self._count = 0
+        self.numbers = numbers
 
     def add(self, *roots: Expr) -> list[str]:
         """The C expressions of `roots`, what they share or what leaves a loop bound before."""
-        nodes = list(postorder(*roots))
+        nodes = unknown(roots, self.names)
         uses = dict.fromkeys(roots, 1)
         outside: set[Expr] = set()
         for node in nodes:
-            self.depth.setdefault(node, max((self.depth[arg] for arg in node.args), default=0))
+            if node not in self.depth:
+                self.depth[node] = max((self.depth[arg] for arg in node.args), default=0)
             for arg in node.args:
                 uses[arg] = uses.get(arg, 0) + 1
                 if self.depth[arg] < self.depth[node]:
                     outside.add(arg)
         texts = self.names
         for node in nodes:
-            if node in texts:
-                continue
             if node.op == ELEMENT:
                 self.buffer(str(node.value))
             text = node_text(node, [texts[arg] for arg in node.args], self.buffers)
             if node.op not in _LEAVES and (uses[node] > 1 or node in outside):
-                name = f"v{self._count}"
-                self._count += 1
+                name = self.numbers.fresh("v")
                 self.lines[self.depth[node]].append(declaration(name, node, text))
                 text = name
             texts[node] = text

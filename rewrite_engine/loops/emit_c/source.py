@@ -12,7 +12,8 @@ from rewrite_engine.loops.compute import Buffer, Compute, Host, Program
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c.formats import TABLED
 from rewrite_engine.loops.emit_c.function import NestFunction
-from rewrite_engine.loops.emit_c.serial import serial_function
+from rewrite_engine.loops.emit_c.nests import compute_functions
+from rewrite_engine.loops.emit_c.scatter import scatter_functions
 from rewrite_engine.loops.emit_c.types import literal, stored
 from rewrite_engine.loops.execute import last_uses
 
@@ -62,8 +63,8 @@ def emit(program: Program, symbol: str) -> CSource:
         places[name] = f"(char *){table}"
     for statement in program.statements:
         assert isinstance(statement, Compute)
-        nest = serial_function(statement, program.tensors)
-        if nest is not None:
+        write = scatter_functions if statement.is_scatter else compute_functions
+        for nest in write(statement, program.tensors):
             functions[nest.name] = nest.code
             calls.append(_call(nest, places))
     entry = "\n".join(

@@ -40,6 +40,14 @@ RE_INLINE re_f re_load(const float *p) { return (re_f)*(const re_fu *)p; }
 RE_INLINE void re_store(float *p, re_f x) { *(re_fu *)p = (re_fu)x; }
 #endif
 
+#if RE_W == 1
+#define RE_EACH(f, x) f(x)
+#define RE_EACH_OF_TWO(f, x, y) f(x, y)
+#else
+#define RE_EACH(f, x) ({ re_f re_x = (x), re_r; for (int l = 0; l < RE_W; l++) re_r[l] = f(re_x[l]); re_r; })
+#define RE_EACH_OF_TWO(f, x, y) ({ re_f re_x = (x), re_y = (y), re_r; for (int l = 0; l < RE_W; l++) re_r[l] = f(re_x[l], re_y[l]); re_r; })
+#endif
+
 #if RE_W == 16
 #include <immintrin.h>
 #define RE_FIRST(n) ((__mmask16)((1u << (n)) - 1))
@@ -65,11 +73,9 @@ RE_INLINE float re_sum_v(re_f x) { return _mm512_reduce_add_ps((__m512)x); }
 #if RE_W == 1
 RE_INLINE re_f re_load_n(const float *p, int64_t n) { return n > 0 ? *p : 0.f; }
 RE_INLINE void re_store_n(float *p, re_f x, int64_t n) { if (n > 0) *p = x; }
-#define RE_EACH(f, x) f(x)
 #else
 RE_INLINE re_f re_load_n(const float *p, int64_t n) { re_f x = {0}; for (int64_t l = 0; l < n; l++) x[l] = p[l]; return x; }
 RE_INLINE void re_store_n(float *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = x[l]; }
-#define RE_EACH(f, x) ({ re_f re_x = (x), re_y; for (int l = 0; l < RE_W; l++) re_y[l] = f(re_x[l]); re_y; })
 #endif
 RE_INLINE re_f re_select(re_i m, re_f a, re_f b) { return re_as_f((re_as_i(a) & m) | (re_as_i(b) & ~m)); }
 RE_INLINE re_f re_max_c(re_f c, re_f x) { return re_select(RE_TRUE(c > x), c, x); }
@@ -157,4 +163,35 @@ RE_INLINE re_f re_tanh_v(re_f v) {
   b = b * s + 1.18534705686654e-04f; b = b * s + 2.26843463243900e-03f; b = b * s + 4.89352518554385e-03f;
   return re_select(RE_TRUE(re_abs_v(v) < 0.0004f), v, x * a / b);
 }
+
+/* Elements of other types as lanes: n of them, the rest 0. */
+#define RE_LOADER(name, type, element, as) \
+  RE_INLINE re_##as re_load_##name(const type *p, int64_t n) { re_##as x = {0}; for (int64_t l = 0; l < n; l++) RE_LANE(x, l) = element; return x; }
+#if RE_W == 16
+RE_INLINE re_f re_load_float16(const uint16_t *p, int64_t n) { return (re_f)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(RE_FIRST(n), p)); }
+RE_INLINE re_f re_load_bfloat16(const uint16_t *p, int64_t n) { return (re_f)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(RE_FIRST(n), p)), 16); }
+RE_INLINE re_f re_load_int8(const int8_t *p, int64_t n) { return (re_f)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(RE_FIRST(n), p))); }
+RE_INLINE re_f re_load_uint8(const uint8_t *p, int64_t n) { return (re_f)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(RE_FIRST(n), p))); }
+RE_INLINE re_i re_load_bool(const uint8_t *p, int64_t n) { return (re_i)_mm512_movm_epi32(_mm_test_epi8_mask(_mm_maskz_loadu_epi8(RE_FIRST(n), p), _mm_set1_epi8(-1))); }
+RE_INLINE re_f re_load_int32(const int32_t *p, int64_t n) { return (re_f)_mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(RE_FIRST(n), p)); }
+RE_INLINE re_f re_round_float16_v(re_f x) { return (re_f)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, 8)); }
+RE_INLINE void re_store_float16(uint16_t *p, re_f x, int64_t n) { _mm256_mask_storeu_epi16(p, RE_FIRST(n), _mm512_cvtps_ph((__m512)x, 8)); }
+#else
+RE_LOADER(float16, uint16_t, re_from_float16(p[l]), f)
+RE_LOADER(bfloat16, uint16_t, re_from_bfloat16(p[l]), f)
+RE_LOADER(int8, int8_t, (float)p[l], f)
+RE_LOADER(uint8, uint8_t, (float)p[l], f)
+RE_LOADER(bool, uint8_t, -(int32_t)(p[l] != 0), i)
+RE_LOADER(int32, int32_t, (float)p[l], f)
+RE_INLINE float re_round_float16(float x) { return re_from_float16(re_to_float16(x, 1)); }
+RE_INLINE re_f re_round_float16_v(re_f x) { return RE_EACH(re_round_float16, x); }
+RE_INLINE void re_store_float16(uint16_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = re_to_float16(RE_LANE(x, l), 1); }
+#endif
+RE_LOADER(int16, int16_t, (float)p[l], f)
+RE_LOADER(uint16, uint16_t, (float)p[l], f)
+RE_INLINE re_f re_round_bfloat16_v(re_f x) {
+  re_i u = re_as_i(x), r = (u + 0x7fff + ((u >> 16) & 1)) & (int32_t)0xffff0000u;
+  return re_select(RE_TRUE(x != x), x, re_as_f(r));
+}
+RE_INLINE void re_store_bfloat16(uint16_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = re_to_bfloat16(RE_LANE(x, l), 1); }
 #endif
