@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,11 @@ def test_an_artifact_is_checked_when_it_is_read(tmp_path: Path) -> None:
     file = next((tmp_path / "b" / "kernels").glob("*.bin"))
     file.write_bytes(b"other")
     with pytest.raises(rw.RewriteError, match="changed or damaged"):
+        rw.Bundle.open(tmp_path / "b", [Doubling()])
+    manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
+    manifest["files"][f"kernels/{file.name}"]["sha256"] = hashlib.sha256(b"other").hexdigest()
+    (tmp_path / "b" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(rw.RewriteError, match="expected the artifact of hash"):
         rw.Bundle.open(tmp_path / "b", [Doubling()])
 
 
