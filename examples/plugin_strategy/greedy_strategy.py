@@ -46,7 +46,7 @@ def _positions(explored: Explored) -> dict[int, int]:
             if output >= 0:
                 found.setdefault(explored.class_of[output], 2 * place + 1)
     for kernel in explored.problem.kernels:
-        node = explored.enodes[kernel.payload]
-        if node.result is not None and kernel.value in found:
-            found[node.inputs[0]] = found[kernel.value] - 1
+        enode = explored.enodes[kernel.payload]
+        if enode.result is not None and kernel.value in found:
+            found[enode.inputs[0]] = found[kernel.value] - 1
     return found
