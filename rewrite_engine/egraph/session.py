@@ -7,23 +7,61 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from types import TracebackType
 from typing import Any
 
 ROW_LIMIT = 1 << 30
 
 
+@cache
+def _bindings() -> Any:
+    """egglog's engine without its Python front end, which costs more to import than a placement takes to find."""
+    if "egglog" in sys.modules:
+        return import_module("egglog.bindings")
+    package = find_spec("egglog")
+    spec = package and PathFinder.find_spec("egglog.bindings", package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return import_module("egglog.bindings")
+    bindings = module_from_spec(spec)
+    sys.modules[spec.name] = bindings  # the front end, if it is imported later, uses the same engine
+    try:
+        spec.loader.exec_module(bindings)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return bindings
+
+
+def _commands(program: str) -> Iterator[str]:
+    """The commands of a program in which each begins on a line of its own, or several share one.
+
+    Each is run alone: what egglog takes for a program grows with the square of its length.
+    """
+    command, depth = "", 0
+    for line in program.splitlines():
+        text = line.partition(";")[0].strip()
+        depth += text.count("(") - text.count(")")
+        command = f"{command} {text}" if command else text
+        if not depth and command:
+            yield command
+            command = ""
+    assert not command, f"a command is not closed: {command}"
+
+
 class Session:
     """An e-graph with a folder for its facts; a context manager that removes the folder."""
 
     def __init__(self) -> None:
-        from egglog.bindings import EGraph
-
         memory = "/dev/shm"
         self._folder = tempfile.mkdtemp(prefix="egraph-", dir=memory if os.access(memory, os.W_OK) else None)
-        self._egraph = EGraph(fact_directory=self._folder)
+        self._egraph = _bindings().EGraph(fact_directory=self._folder)
         self._files = 0
 
     def __enter__(self) -> Session:
@@ -36,7 +74,9 @@ class Session:
 
     def run(self, program: str) -> list[Any]:
         """Runs a program and returns egglog's outputs."""
-        outputs: list[Any] = self._egraph.run_program(*self._egraph.parse_program(program))
+        outputs: list[Any] = []
+        for command in _commands(program):
+            outputs += self._egraph.run_program(*self._egraph.parse_program(command))
         return outputs
 
     def run_once(self, ruleset: str) -> bool:
