@@ -21,6 +21,7 @@ from rewrite_engine.language import load as _load_rules
 from rewrite_engine.language.capabilities import Capability, MatchedNode, supports, with_capabilities
 from rewrite_engine.language.predicates import Predicate
 from rewrite_engine.passes.stages import programs
+from rewrite_engine.placement.bodies import with_bodies
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
@@ -96,7 +97,7 @@ def compile(
     made = generate(placement.graph, known.generators)
     return build(
         placement.graph,
-        programs(placement.graph, made),
+        programs(with_bodies(placement.graph, rules.meanings), made),
         {device.name: device.memory for device in placement.machine.devices},
         files_of(module, placement, planner),
         artifacts=made,

@@ -66,7 +66,7 @@ def explore(
         clock("encode", time.perf_counter() - started)
         started = time.perf_counter()
         rewrites = Compiler(encoding, "find")
-        rewrites.add([rule for rule in rules if rule.kind == "rule" and rule.label in allow])
+        rewrites.add([rule for rule in rules if rule.kind == "rule" and (rule.label in allow or rule.defines)])
         progress = _saturate(encoding, rewrites, machine, limits)
         fusions = Compiler(encoding, "fuse", len(rewrites.consumers), len(rewrites.shapes))
         fusions.add([r for r in rules if r.kind == "pattern" or (r.kind == "composite" and r.target in targets)])

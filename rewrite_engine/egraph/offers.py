@@ -95,11 +95,13 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
         if rule.kind == "supports":
             for variant in rule.variants:
                 by_op[variant.nodes[0].op].append((rule, variant))
+    defined = {rule.defines for rule in rules}
     found = []
     for table in sorted(encoding.tables):
         if table.fused:
             continue
         plain = tuple(range(table.inputs))
+        hosted = table.op not in defined  # the host runs a declared operator by its meaning, unless it `supports` it
         groups: dict[tuple[int, ...], list[Form]] = {plain: []}
         declared: dict[Variant, Variant] = {}
         swaps = any(variant.nodes[0].rest != "*" for _, variant in by_op[table.op])
@@ -113,7 +115,8 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
         for number, (positions, forms) in enumerate(groups.items()):
             reads = any(slot.reads_value for _, form in forms for slot in form.slots)
             name = f"{table.symbol}.{number}"
-            found.append(Question(name, table, positions, reads, tuple(forms), positions == plain, swaps, declared))
+            host = hosted and positions == plain
+            found.append(Question(name, table, positions, reads, tuple(forms), host, swaps, declared))
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language import syntax
 from rewrite_engine.language.expand_chain import is_chain
@@ -295,7 +294,7 @@ def roots_of(
             decl = scope.patterns_in(file).get(root.names[0])
             if decl is not None:
                 return None if decl.name in seen else roots_of(scope, decl.span.file, decl.pattern, seen | {decl.name})
-            return frozenset(root.names) if all(operators.find(name) for name in root.names) else None
+            return frozenset(root.names) if all(scope.operator(name) for name in root.names) else None
         case syntax.CapturePattern() | syntax.GuardedPattern() | syntax.OutputPattern():
             return roots_of(scope, file, root.pattern, seen)
         case syntax.Alternatives():

@@ -12,6 +12,7 @@ from rewrite_engine.diagnostics import RewriteError, Span
 from rewrite_engine.language import values
 from rewrite_engine.language.core import Template, TemplateNode
 from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.program import AttributeSource, ConstantSource, Match, TemplateProgram
 from rewrite_engine.language.values import Array, EvaluationError, Unknown
 from rewrite_engine.operators.dtypes import array_dtype, is_float
@@ -67,7 +68,7 @@ def build(
     attributes: list[Attributes] = []
     for index, node in enumerate(template.nodes):
         span = program.spans[index]
-        written = _attributes(match, node.op, program.attributes[index])
+        written = _attributes(match, node.op, program.operator(node.op), program.attributes[index])
         for position, reference in enumerate(node.inputs):
             if reference[0] == "constant":
                 _settle(state, int(reference[1]), _schema_dtypes(state, node, position))
@@ -75,7 +76,10 @@ def build(
         known = [state.constant_of(reference) for reference in node.inputs]
         try:
             effective = operators.effective_attributes(node.op, written, types, known)
-            state.types.append(operators.infer_types(node.op, effective, types, known, node.outputs))
+            if node.op in program.declared:
+                state.types.append(infer(program.declared[node.op], effective, types, known, node.outputs))
+            else:
+                state.types.append(operators.infer_types(node.op, effective, types, known, node.outputs))
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise BuildRefused(span, str(error)) from None
         attributes.append(effective)
@@ -90,8 +94,9 @@ def build(
 # ---------------------------------------------------------------- attributes
 
 
-def _attributes(match: Match, op: str, sources: tuple[AttributeSource, ...]) -> dict[str, object]:
-    operator = operators.find(op)
+def _attributes(
+    match: Match, op: str, operator: operators.Operator | None, sources: tuple[AttributeSource, ...]
+) -> dict[str, object]:
     found: dict[str, object] = {}
     for source in sources:
         if source.like is not None:
@@ -145,7 +150,7 @@ def _any_attribute(value: object) -> object:
 
 def _schema_dtypes(state: _State, node: TemplateNode, position: int) -> tuple[str, ...]:
     """The dtypes that the schema leaves for an input, the likeliest first; empty where it says nothing."""
-    operator = operators.find(node.op)
+    operator = state.program.operator(node.op)
     formal = operator.input(position) if operator is not None else None
     if operator is None or formal is None:
         return ()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewrite_engine.diagnostics import Problem, did_you_mean
-from rewrite_engine.language import functions, locate, syntax
-from rewrite_engine.language.bindings import NODE, VALUE, bind
+from rewrite_engine.language import declared, functions, locate, syntax
+from rewrite_engine.language.bindings import ATTRIBUTE, NODE, VALUE, bind
 from rewrite_engine.language.check_expressions import Reader, check_let, read
-from rewrite_engine.language.check_patterns import bare, check_patterns, unsupported
+from rewrite_engine.language.check_patterns import bare, check_patterns
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
@@ -38,8 +38,7 @@ def check(scope: Scope, named: frozenset[str]) -> list[Problem]:
                 case syntax.RuleDecl():
                     _rule(item, scope, problems, used)
                 case syntax.OperatorDecl():
-                    span = locate.word(sources, item.span, "operator")
-                    problems.append(unsupported(span, "an operator declaration"))
+                    _operator(item, scope, sources, problems, used)
                 case syntax.TestDecl():
                     check_test(item, scope, problems, used)
     check_machine(scope, sources, problems, used)
@@ -119,6 +118,27 @@ def _pattern(decl: syntax.PatternDecl, scope: Scope, problems: list[Problem], us
     check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader)
     _tail(decl.tail, reader)
     unused_names(reader, "pattern")
+
+
+def _operator(
+    decl: syntax.OperatorDecl,
+    scope: Scope,
+    sources: dict[str, str],
+    problems: list[Problem],
+    used: set[tuple[str, str]],
+) -> None:
+    before = len(problems)
+    problems += declared.check(decl, scope.operators, sources)
+    if len(problems) > before:
+        return
+    found = bind(scope, decl.span.file, decl.parameters, [decl.pattern], decl.tail, problems)
+    reader = Reader(scope, decl.span.file, problems, used, found)
+    check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader)
+    _tail(decl.tail, reader)
+    for bound in found.names.values():  # attributes are read by the body itself
+        if bound.kind == ATTRIBUTE:
+            reader.read.add(bound.name)
+    unused_names(reader, "operator")
 
 
 def _types(parameters: Sequence[syntax.Parameter]) -> list[syntax.TypePattern]:

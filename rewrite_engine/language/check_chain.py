@@ -20,7 +20,7 @@ def check_chain(call: syntax.CallPattern, reader: Reader) -> None:
         if not isinstance(item, syntax.Name) or not (item.name[:1].isupper() or "::" in item.name):
             reader.problem(item.span, "expected the name of an operator in the set")
             continue
-        operator = find_operator(item.name, item.span, reader.problems, frozenset(reader.scope.operators))
+        operator = find_operator(item.name, item.span, reader.problems, reader.scope.declared)
         if operator is not None and operator.max_inputs == 0:
             reader.problem(item.span, f"{item.name} reads no input, so it cannot be a step of a chain")
     seen = set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import bindings, functions, predicates, syntax, units
 from rewrite_engine.language.bindings import Bindings, Bound
@@ -204,9 +203,9 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
             reader.problem(expr.span, f"`{name}` is a function", f"call it: {name}({', '.join(let.parameters)})")
         return
     if name[0].isupper() or "::" in name:
-        if place.element and (operators.find(name) or name in reader.scope.operators):
+        if place.element and reader.scope.operator(name):
             return
-        if operators.find(name):
+        if reader.scope.operator(name):
             reader.problem(expr.span, f"`{name}` is an operator, not a value", "name its result with `as` or `where`")
             return
     if reader.forgiven(name):
@@ -248,7 +247,7 @@ def _attribute_of(expr: syntax.Member, name: str, bound: Bound, reader: Reader) 
         hint = did_you_mean(name, PROPERTIES) or f"a value has {', '.join(sorted(PROPERTIES))}"
         reader.problem(expr.span, f"`{bound.name}` is {what}: it has no attribute `{name}`", hint)
         return
-    found = [operators.find(op) for op in sorted(bound.operators)]
+    found = [reader.scope.operator(op) for op in sorted(bound.operators)]
     known = {attribute for op in found if op for attribute in op.attributes}
     if name not in known:
         shown = " or ".join(sorted(bound.operators))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewrite_engine import operators
-from rewrite_engine.diagnostics import Problem, Span, did_you_mean
+from rewrite_engine.diagnostics import Span, did_you_mean
 from rewrite_engine.language import syntax
 from rewrite_engine.language.bindings import is_capture
 from rewrite_engine.language.check_chain import check_chain
@@ -19,8 +19,6 @@ from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import names_bound, walk
 from rewrite_engine.operators import Operator
 from rewrite_engine.operators.types import ITEM_BITS
-
-UNSUPPORTED = "not supported yet"
 
 
 def check_patterns(
@@ -72,7 +70,7 @@ def _call(call: syntax.CallPattern, reader: Reader) -> None:
         _named(call, call.names[0], reader)
         return
     for name in call.names:
-        operator = find_operator(name, head(call), reader.problems, frozenset(reader.scope.operators))
+        operator = find_operator(name, head(call), reader.problems, reader.scope.declared)
         if operator is None:
             continue
         open_ended = any(isinstance(argument, syntax.Rest) for argument in call.args)
@@ -99,7 +97,7 @@ def _named(call: syntax.CallPattern, name: str, reader: Reader) -> None:
     decl = reader.pattern(name, head(call))
     if decl is None:
         if not reader.forgiven(name):
-            known = [*reader.scope.patterns_in(reader.file), *operators.names()]
+            known = [*reader.scope.patterns_in(reader.file), *operators.names(), *reader.scope.declared]
             reader.problem(head(call), f"unknown pattern `{name}`", did_you_mean(name, known))
         return
     if call.keywords:
@@ -126,7 +124,7 @@ def positions(scope: Scope, decl: syntax.PatternDecl, name: str, seen: frozenset
     for node in walk((decl.pattern, *(binding.pattern for binding in decl.tail.where))):
         if not isinstance(node, syntax.CallPattern) or len(node.names) != 1:
             continue
-        operator = operators.find(node.names[0])
+        operator = scope.operator(node.names[0])
         inner = scope.patterns_in(decl.span.file).get(node.names[0])
         for position, argument in enumerate(node.args):
             if isinstance(argument, syntax.ValuePattern) and argument.name == name:
@@ -200,10 +198,10 @@ def _literal(node: syntax.LiteralPattern, reader: Reader) -> None:
             reader.problem(part.span, "expected a number without a unit")
 
 
-def _operator_of(pattern: syntax.Pattern) -> Operator | None:
+def _operator_of(pattern: syntax.Pattern, scope: Scope) -> Operator | None:
     while isinstance(pattern, syntax.CapturePattern | syntax.GuardedPattern):
         pattern = pattern.pattern
-    return operators.find(pattern.names[0]) if isinstance(pattern, syntax.CallPattern) else None
+    return scope.operator(pattern.names[0]) if isinstance(pattern, syntax.CallPattern) else None
 
 
 def _output(node: syntax.OutputPattern, reader: Reader) -> None:
@@ -213,7 +211,7 @@ def _output(node: syntax.OutputPattern, reader: Reader) -> None:
     if not isinstance(inner, syntax.CallPattern):
         reader.problem(node.span, "only the result of an operator has further outputs", "write `Split(x)[1]`")
         return
-    _outputs(_operator_of(inner), node.index + 1, node.span, reader)
+    _outputs(_operator_of(inner, reader.scope), node.index + 1, node.span, reader)
 
 
 def _outputs(operator: Operator | None, count: int, span: Span, reader: Reader) -> None:
@@ -225,7 +223,7 @@ def _outputs(operator: Operator | None, count: int, span: Span, reader: Reader) 
 
 def _binding(binding: syntax.Binding, reader: Reader) -> None:
     if len(binding.names) > 1:
-        _outputs(_operator_of(binding.pattern), len(binding.names), binding.span, reader)
+        _outputs(_operator_of(binding.pattern, reader.scope), len(binding.names), binding.span, reader)
 
 
 def bare(
@@ -268,8 +266,3 @@ def bare(
         return inner
 
     return visit(root, frozenset())
-
-
-def unsupported(span: Span, what: str) -> Problem:
-    """The problem of a form that is read but has no meaning yet."""
-    return Problem(span, f"{what} is {UNSUPPORTED}")

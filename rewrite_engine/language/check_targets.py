@@ -81,7 +81,7 @@ def _supports(
 ) -> None:
     for form in item.forms:
         if isinstance(form, syntax.Name):
-            find_operator(form.name, form.span, problems, frozenset(scope.operators))
+            find_operator(form.name, form.span, problems, scope.declared)
     asked = names_read(item.tail.guard, *(give.value for give in item.tail.give), item.cost, item.energy)
     readers = []
     for form in item.forms:

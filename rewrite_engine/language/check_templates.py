@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rewrite_engine.operators import Attribute, Operator
 if TYPE_CHECKING:
     from rewrite_engine.language.check_expressions import Reader
 
+NONE: Mapping[str, Operator] = {}
 _DTYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
 _ELEMENTS = {"ints": "int", "floats": "float", "strings": "string"}
 _PHRASES = {"int": "a whole number", "float": "a number", "string": 'a text in `"`', "ints": "a list of whole numbers",
@@ -20,14 +22,14 @@ _PHRASES = {"int": "a whole number", "float": "a number", "string": 'a text in `
 
 
 def find_operator(
-    name: str, span: Span, problems: list[Problem], declared: frozenset[str] = frozenset()
+    name: str, span: Span, problems: list[Problem], declared: Mapping[str, Operator] = NONE
 ) -> Operator | None:
     """The operator of that name; a problem when there is none. `declared` are those of `operator` declarations."""
-    found = operators.find(name)
-    if found is None and name not in declared:
-        hint = did_you_mean(name, operators.names())
+    found = operators.find(name) or declared.get(name)
+    if found is None:
+        hint = did_you_mean(name, [*operators.names(), *declared])
         if "::" in name and hint is None:
-            hint = "only operators of the ONNX domain are known"
+            hint = f"declare its meaning: operator {name}(x) = …"
         problems.append(Problem(span, f"unknown operator `{name}`", hint))
     return found
 
@@ -39,7 +41,7 @@ def operator_call(call: syntax.Call, name: str, reader: Reader) -> None:
             call.span, f"`{name}(…)` builds an operator, which a guard, value or cost cannot", "use a function"
         )
         return
-    operator = find_operator(name, call.function.span, reader.problems, frozenset(reader.scope.operators))
+    operator = find_operator(name, call.function.span, reader.problems, reader.scope.declared)
     if operator is None:
         return
     open_ended = any(isinstance(argument, syntax.Rest) for argument in call.args)

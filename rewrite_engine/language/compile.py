@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from rewrite_engine import operators
 from rewrite_engine.language import arithmetic, names, syntax, units, values
 from rewrite_engine.language.calls import ask_supports, compile_call, compile_comprehension, supported
 from rewrite_engine.language.code import (
@@ -95,7 +94,7 @@ class Compiler:
             return constant(name)
         if name in CONSTANTS:
             return constant(CONSTANTS[name])
-        return constant(name) if operators.find(name) or name in self.scope.operators else None
+        return constant(name) if self.scope.operator(name) else None
 
     def _cell(self, cell: Cell) -> Meaning:
         number = cell.number

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language.syntax import Expr, TypePattern
 from rewrite_engine.operators.types import TensorType
+
+if TYPE_CHECKING:
+    from rewrite_engine.language.meaning import Meaning
 
 ABSENT = -1
 
@@ -109,6 +113,7 @@ class CoreRule:
     span: Span
     variants: tuple[Variant, ...]
     doc: str = ""
+    defines: str = ""  # the declared operator whose meaning this rule is; its name is "operator:com.x::Op"
 
 
 def answers_to(rule: CoreRule, name: str) -> bool:
@@ -219,6 +224,7 @@ class RuleSet:
     tests: tuple[TestCase, ...]
     sources: Mapping[str, tuple[str, str]]
     warnings: tuple[str, ...] = ()
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)  # what the operators that the files declare compute
     scope: object = None  # language.check's: lets, named patterns and options, for evaluating link costs and tests
 
 

@@ -141,7 +141,9 @@ def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
     template, template_program = None, None
     if source.template is not None:
         env = Env(draft.frame, source.template.span.file)
-        template, template_program = TemplateBuilder(compiler, env, layout.makers, given_asked).build(source.template)
+        template, template_program = TemplateBuilder(compiler, env, layout.makers, given_asked, source.inner).build(
+            source.template
+        )
     nodes = _nodes(builder, layout)
     asked = compiler.asked
     if asked.supports and source.supports is not None:

@@ -189,7 +189,7 @@ def _cheapest(match: Match, node: NodeView) -> tuple[object, object]:
     reason: object = Unknown(f"the target does not support {node.op} by itself")
     supported = False
     for rule, form in match.program.capabilities.get(node.op, ()):
-        fitted = _fit(form, node)
+        fitted = fit(form, node)
         if fitted is None:
             continue
         given = answer(rule, fitted[0], fitted[1])
@@ -204,7 +204,7 @@ def _cheapest(match: Match, node: NodeView) -> tuple[object, object]:
     return supported, reason if best is None else Quantity(best, units.TIME)
 
 
-def _fit(form: Variant, node: NodeView) -> tuple[Variant, Facts] | None:
+def fit(form: Variant, node: NodeView) -> tuple[Variant, Facts] | None:
     """The form laid over an operator of the match, with what is known of its operands; None where it does not fit."""
     pattern = form.nodes[0]
     extra = len(node.inputs) - len(pattern.inputs)

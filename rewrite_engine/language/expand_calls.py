@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def operator_node(builder: Builder, op: str, call: syntax.CallPattern, frame: Frame) -> int:
     """The number of a new node: an operator over the patterns of its inputs, with what its attributes must be."""
-    operator = operators.find(op)
+    operator = builder.scope.operator(op)
     inputs: list[int] = []
     rest: str | None = None
     for argument in call.args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import core, names, syntax
 from rewrite_engine.language.core import CoreRule, Variant
+from rewrite_engine.language.declared import Inner
 from rewrite_engine.language.expand import Builder
 from rewrite_engine.language.forks import TypeClause
 from rewrite_engine.language.names import Frame, LoweringError
@@ -32,6 +33,7 @@ class Source:
     doc: str = ""
     siblings: tuple[syntax.Name | syntax.Pattern, ...] = ()  # all forms of a `supports`
     supports: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] | None = None
+    inner: Mapping[str, Inner] = field(default_factory=dict)  # of the template
 
 
 @dataclass(slots=True, eq=False)

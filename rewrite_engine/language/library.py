@@ -106,6 +106,7 @@ def _rule_set(
     if settings:
         names = apply(names, settings)
     rules, further = lower.core_rules(names)
+    names = dataclasses.replace(names, meanings=lower.meanings(names, rules))
     if _errors(further):
         raise PatError(_in_order(_errors(further)), found.texts)
     return core.RuleSet(
@@ -116,6 +117,7 @@ def _rule_set(
         tests=tuple(core.TestCase(test.title, test.span, test, test.span.file) for test in names.tests),
         sources={file.path: (file.source, found.digests[file.path]) for file in found.files},
         warnings=tuple(render(problem, found.texts) for problem in _in_order([*problems, *further])),
+        meanings=names.meanings,
         scope=names,
     )
 

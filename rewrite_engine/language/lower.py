@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rewrite_engine.diagnostics import Problem
-from rewrite_engine.language import syntax
+from rewrite_engine.language import declared, syntax
 from rewrite_engine.language.convert import as_expression, as_pattern, captures
 from rewrite_engine.language.core import ABSENT, CoreRule, Slot, Template, Variant
 from rewrite_engine.language.draft import expand_all
 from rewrite_engine.language.layout import Source
+from rewrite_engine.language.lower_operators import operator_sources
+from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.language.names import LoweringError, NamesCache
 from rewrite_engine.language.program import Program, RestFlags
 from rewrite_engine.language.scope import Scope, TargetScope
@@ -56,6 +58,15 @@ def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
         found.append(rule)
         return rule
 
+    meanings: dict[str, Meaning] = {}
+    for operator in declared.in_order(scope.operators):
+        lets = scope.lets_in(operator.span.file)
+        scope = dataclasses.replace(scope, meanings=dict(meanings))
+        rule = lower(operator_sources(operator, lets))
+        if rule is not None:
+            found[-1] = rule = dataclasses.replace(rule, defines=operator.name)
+            meanings[operator.name] = Meaning(scope.declared[operator.name], rule)
+    scope = dataclasses.replace(scope, meanings=meanings)
     for decl in scope.rules:
         try:
             directions = _directions(decl)
@@ -66,8 +77,8 @@ def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
             lower([source])
     for target in scope.targets.values():
         supports: dict[str, list[tuple[CoreRule, Variant]]] = {}
-        declared = [item for item in target.items if isinstance(item, syntax.Supports)]
-        for number, capability in enumerate(declared):
+        forms = [item for item in target.items if isinstance(item, syntax.Supports)]
+        for number, capability in enumerate(forms):
             rule = lower(_supports(target, capability, number))
             for variant in rule.variants if rule is not None else ():
                 assert rule is not None
@@ -140,6 +151,11 @@ def choose(variant: Variant, chosen: Mapping[int, str]) -> Variant:
     return dataclasses.replace(variant, nodes=tuple(nodes))
 
 
+def meanings(scope: Scope, rules: Sequence[CoreRule]) -> dict[str, Meaning]:
+    """What declared operators compute, by name; `rules` are those of `core_rules`."""
+    return {rule.defines: Meaning(scope.declared[rule.defines], rule) for rule in rules if rule.defines}
+
+
 def expand_rest(variant: Variant, counts: Mapping[int, int | Sequence[bool]]) -> Variant:
     """The variant with the remaining inputs of its nodes as slots of their own ("xs[0]", "xs[1]", …).
 
@@ -196,4 +212,4 @@ def _expand_template(template: Template, lists: Mapping[str, tuple[int, ...]]) -
     return dataclasses.replace(template, nodes=tuple(nodes))
 
 
-__all__ = ["choose", "core_rules", "expand_rest"]
+__all__ = ["choose", "core_rules", "expand_rest", "meanings"]

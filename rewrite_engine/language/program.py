@@ -14,6 +14,7 @@ from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import units
 from rewrite_engine.language.core import ABSENT, CoreRule, Facts, Variant
+from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.language.units import Quantity
 from rewrite_engine.language.values import NodeView, Unknown, View, dimension
 from rewrite_engine.operators.types import TensorType
@@ -62,6 +63,11 @@ class TemplateProgram:
     attributes: tuple[tuple[AttributeSource, ...], ...]
     constants: tuple[ConstantSource, ...]
     spans: tuple[Span, ...]
+    declared: Mapping[str, Meaning] = field(default_factory=dict)  # operators that rule files declare
+
+    def operator(self, op: str) -> operators.Operator | None:
+        """The facts of an operator, of the table or declared."""
+        return operators.find(op) or (self.declared[op].operator if op in self.declared else None)
 
 
 @dataclass(frozen=True, slots=True)

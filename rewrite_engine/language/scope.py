@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language import each, extends
+from rewrite_engine.language.declared import facts
 from rewrite_engine.language.syntax import (
     Composite,
     DeviceDecl,
@@ -35,6 +37,8 @@ from rewrite_engine.language.syntax import (
 
 if TYPE_CHECKING:
     from rewrite_engine.language.core import CoreRule
+    from rewrite_engine.language.meaning import Meaning
+    from rewrite_engine.operators import Operator
 
 HOST = "host"
 NOWHERE = Span("<built in>", 1, 1, 1, 1)
@@ -86,6 +90,8 @@ class Scope:
     incomplete: frozenset[str] = frozenset()  # files that miss an include: their unknown names are no further problem
     predicates: Mapping[str, Callable[..., bool | None]] = field(default_factory=dict)  # Python's, for guards
     capabilities: tuple[CoreRule, ...] = ()  # Python's; each target's join its `supports`
+    declared: Mapping[str, Operator] = field(default_factory=dict)  # the facts of `operators`
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)  # what `operators` compute, once they are lowered
 
     def lets_in(self, file: str) -> Mapping[str, Let]:
         """The `let`s that `file` sees, by name."""
@@ -94,6 +100,10 @@ class Scope:
     def patterns_in(self, file: str) -> Mapping[str, PatternDecl]:
         """The named patterns that `file` sees, by name."""
         return self.patterns_by_file.get(file, self.patterns)
+
+    def operator(self, name: str) -> Operator | None:
+        """The facts of an operator, of the operator table or declared by the files."""
+        return operators.find(name) or self.declared.get(name)
 
     def texts(self) -> dict[str, str]:
         """The text of each file, by path."""
@@ -144,7 +154,7 @@ def build(
     links = [item for item in everything if isinstance(item, LinkDecl)]
     _unique_links(links, problems)
     rules = _unique([item for item in everything if isinstance(item, RuleDecl)], lambda r: r.name, "rule", problems)
-    operators = _unique(
+    declarations = _unique(
         [item for item in everything if isinstance(item, OperatorDecl)], lambda o: o.name, "operator", problems
     )
     tests = [item for item in everything if isinstance(item, TestDecl)]
@@ -163,7 +173,8 @@ def build(
         links=tuple(links),
         rules=tuple(rules.values()),
         tests=tuple(tests),
-        operators=operators,
+        operators=declarations,
+        declared=facts(declarations, lets),
         lets_by_file=lets_by_file,
         patterns_by_file=patterns_by_file,
         clashes=clashes,

@@ -9,6 +9,7 @@ from rewrite_engine import operators
 from rewrite_engine.language import syntax
 from rewrite_engine.language.compile import Absent, Asked, Compiler, Env, ReadsAbsent, Slots, Sources
 from rewrite_engine.language.core import Template, TemplateNode
+from rewrite_engine.language.declared import Inner
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.program import AttributeSource, ConstantSource, TemplateProgram
 
@@ -19,12 +20,21 @@ ABSENT: Reference = ("absent",)
 class TemplateBuilder:
     """Builds one template; `makers` gives the pattern node that made a slot, for `like`, `given` what `with` reads."""
 
-    def __init__(self, compiler: Compiler, env: Env, makers: Mapping[int, int], given: Mapping[int, Asked]) -> None:
+    def __init__(
+        self,
+        compiler: Compiler,
+        env: Env,
+        makers: Mapping[int, int],
+        given: Mapping[int, Asked],
+        inner: Mapping[str, Inner] | None = None,
+    ) -> None:
         self.compiler, self.env, self.makers, self.given = compiler, env, makers, given
         self.nodes: list[TemplateNode] = []
         self.attributes: list[tuple[AttributeSource, ...]] = []
         self.constants: list[ConstantSource] = []
         self.spans: list[Any] = []
+        self.inner = inner or {}
+        self.built: dict[str, Reference] = {}
 
     def build(self, expr: syntax.Expr) -> tuple[Template, TemplateProgram]:
         """The template of a whole right-hand side."""
@@ -33,7 +43,9 @@ class TemplateBuilder:
         for part, root in zip(parts, roots, strict=True):
             if root == ABSENT:
                 raise LoweringError(part.span, "the result of a rule cannot be absent")
-        program = TemplateProgram(tuple(self.attributes), tuple(self.constants), tuple(self.spans))
+        program = TemplateProgram(
+            tuple(self.attributes), tuple(self.constants), tuple(self.spans), self.compiler.scope.meanings
+        )
         return Template(tuple(self.nodes), len(self.constants), roots), program
 
     def _reference(self, expr: syntax.Expr) -> Reference:
@@ -42,6 +54,8 @@ class TemplateBuilder:
                 return ABSENT
             case syntax.Rest():
                 raise LoweringError(expr.span, "a list can only be among the inputs of an operator")
+            case syntax.Name() if expr.name in self.inner:
+                return self._inner(expr.name)
             case syntax.Name():
                 found = self.compiler.meaning(expr.name, self.env)
                 if isinstance(found, Absent):
@@ -58,6 +72,23 @@ class TemplateBuilder:
                 return self._reference(expr.args[1]) if first == ABSENT else first
             case _:
                 return self._constant(expr)
+
+    def _inner(self, name: str) -> Reference:
+        """A value that the body of a declared operator names: built once, whatever reads it."""
+        if name not in self.built:
+            inner = self.inner[name]
+            reference = self._results(inner.expr, inner.count)
+            for other, another in self.inner.items():
+                if another.expr is inner.expr:
+                    self.built[other] = (*reference[:2], another.index) if inner.count > 1 else reference
+        return self.built[name]
+
+    def _results(self, expr: syntax.Expr, count: int) -> Reference:
+        if count == 1:
+            return self._reference(expr)
+        if not isinstance(expr, syntax.Call) or not is_operator(expr):
+            raise LoweringError(expr.span, f"expected an operator with {count} results")
+        return ("node", self._node(expr, count), 0)
 
     def _references(self, expr: syntax.Expr) -> list[Reference]:
         """The inputs that an argument gives: one, or those of a list capture."""
@@ -87,7 +118,7 @@ class TemplateBuilder:
     def _node(self, call: syntax.Call, outputs: int) -> int:
         assert isinstance(call.function, syntax.Name)
         op = call.function.name
-        operator = operators.find(op)
+        operator = self.compiler.scope.operator(op)
         inputs = [reference for argument in call.args for reference in self._references(argument)]
         sources: list[AttributeSource] = []
         written: list[tuple[Any, str, Any]] = [(like.span, "", like) for like in call.like]

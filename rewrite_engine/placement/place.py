@@ -15,6 +15,7 @@ from rewrite_engine.egraph.explore import DEFAULT_LIMITS, Limits, explore
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
+from rewrite_engine.graph.declared import infer_declared
 from rewrite_engine.graph.placed import PlacedGraph
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import RuleSet
@@ -76,6 +77,7 @@ def place(
     can be placed (the message names the value and why).
     """
     machine = build(rules).restrict(targets) if targets else build(rules)
+    terms = infer_declared(terms, rules.meanings)
     _check(machine, terms, objective, mapping, fallback, pins, allow)
     if not 0 <= gap < 1 or (time_limit is not None and not time_limit >= 0):
         raise RewriteError(

@@ -18,6 +18,7 @@ from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
 from rewrite_engine.language import syntax
 from rewrite_engine.language.compile import Compiler, Env
 from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.values import EvaluationError, plain
@@ -100,7 +101,7 @@ class GraphBuilder:
             case syntax.CallPattern() if _is_operator(pattern.names[0]):
                 return self._call(pattern, names, 1)[0]
             case syntax.OutputPattern(pattern=syntax.CallPattern() as call):
-                return self._call(call, names, self._outputs(call))[pattern.index]
+                return self._call(call, names, max(self._outputs(call), pattern.index + 1))[pattern.index]
             case syntax.NonePattern():
                 return ABSENT
             case syntax.LiteralPattern():
@@ -157,14 +158,14 @@ class GraphBuilder:
     # ------------------------------------------------------------ operators
 
     def _outputs(self, call: syntax.CallPattern) -> int:
-        facts = operators.find(call.names[0])
+        facts = self.scope.operator(call.names[0])
         if facts is None:
             raise self._error(call, f"unknown operator `{call.names[0]}`")
         return len(facts.outputs)
 
     def _call(self, call: syntax.CallPattern, names: _Names, outputs: int) -> list[int]:
         op = call.names[0]
-        facts = operators.find(op)
+        facts = self.scope.operator(op)
         operands: list[int | syntax.LiteralPattern] = []
         for argument in call.args:
             if isinstance(argument, syntax.LiteralPattern):
@@ -180,7 +181,9 @@ class GraphBuilder:
                 operands += [ABSENT] * (formals[keyword.name] + 1 - len(operands))
                 operands[formals[keyword.name]] = syntax.LiteralPattern(keyword.span, keyword.value)
             else:
-                attributes[keyword.name] = self._constant(keyword.value)
+                known = facts.attributes.get(keyword.name) if facts is not None else None
+                value = self._constant(keyword.value)
+                attributes[keyword.name] = _as_stored(value) if known is not None and known.type[:5] == "float" else value
         host = facts.host_inputs if facts is not None else frozenset()
         like = next((self.values[i].type.dtype for i in operands if isinstance(i, int) and i != ABSENT), None)
         inputs = [
@@ -192,7 +195,10 @@ class GraphBuilder:
         types = [None if i == ABSENT else self.values[i].type for i in inputs]
         constants = [None if i == ABSENT else self.values[i].constant for i in inputs]
         effective = operators.effective_attributes(op, attributes, types, constants)
-        kinds = operators.infer_types(op, effective, types, constants, outputs)
+        if op in self.scope.meanings:
+            kinds = infer(self.scope.meanings[op], effective, types, constants, outputs)
+        else:
+            kinds = operators.infer_types(op, effective, types, constants, outputs)
         results = [self._add(f"{op.rsplit('::', 1)[-1].lower()}.{len(self.nodes)}", kind, None) for kind in kinds]
         self.nodes.append(Term(op, effective, tuple(inputs), tuple(results)))
         return results
@@ -258,6 +264,13 @@ def _is_operator(name: str) -> bool:
 
 def _builds(call: syntax.Call) -> bool:
     return isinstance(call.function, syntax.Name) and _is_operator(call.function.name)
+
+
+def _as_stored(value: object) -> object:
+    """A number, or a list of numbers, where the schema asks for floats."""
+    if isinstance(value, tuple):
+        return tuple(map(_as_stored, value))
+    return float(value) if isinstance(value, int) else value
 
 
 def _attribute(value: object) -> object:

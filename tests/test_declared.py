@@ -1,0 +1,160 @@
+"""`operator com.x::Op(…) = PATTERN`: facts, checks, types through the body, rewriting, placing, running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from rewrite_engine import api
+from rewrite_engine.diagnostics import PatError
+from rewrite_engine.graph.placed import KernelCall
+from rewrite_engine.language import load_text
+from rewrite_engine.language.meaning import expand, infer
+from rewrite_engine.operators.types import TensorType
+from rewrite_engine.testing.in_file import run_file
+
+OPERATORS = """
+operator com.x::Silu(x) = Mul(x, Sigmoid(x))
+operator com.x::Norm(x, w, b?) = LayerNormalization(x, w, b, axis=-1, epsilon=epsilon)
+operator com.x::Act(x, y?) = Clip(Mul(r, r), none, y) where r = LeakyRelu(x, alpha=alpha?)
+operator com.x::Both(x) = (s, com.x::Silu(e)) where s, e = Split(x, axis=axis, num_outputs=2)
+operator com.x::Halves(x: float32[...], *xs) = Mul(Concat(x, *xs, axis=-1), 0.5) if x.rank == 2
+"""
+TARGET = """
+target t on host { flops 1GFLOPS
+  composite c(x) = Relu(com.x::Silu(x)) cost 1ps
+  supports com.x::Norm(x, w) as y if y.epsilon <= 1 cost 1ps
+  supports Neg
+}
+rule fuse: com.x::Silu(Neg(x)) => com.x::Act(x, alpha=2)
+"""
+
+
+def results(tmp_path: Path, *tests: str) -> list[bool]:
+    lines = [f'test "{number}": {test}' for number, test in enumerate(tests)]
+    (tmp_path / "o.pat").write_text(OPERATORS + TARGET + "\n".join(lines))
+    return [result.passed for result in run_file(tmp_path / "o.pat")]
+
+
+def test_rules_capabilities_and_placement(tmp_path: Path) -> None:
+    tests = [
+        "com.x::Silu(x: float32[2]) => Mul(x, Sigmoid(x))",
+        "t runs Relu(com.x::Silu(x: float32[2])) in c",
+        "t runs com.x::Norm(x: float32[2, 3], w: float32[3], epsilon=0.5)",
+        "place com.x::Silu(x: float32[2]) => Mul(x, Sigmoid(x)) on host",
+        "com.x::Silu(Neg(x: float32[2])) => Clip(Mul(LeakyRelu(x, alpha=2), LeakyRelu(x, alpha=2)))",
+        "com.x::Act(x: float32[2], m: float32[]) => Clip(Mul(r, r), none, m) where r = LeakyRelu(x)",
+        "com.x::Norm(x: float32[2, 3], w: float32[3], epsilon=2) => LayerNormalization(x, w, axis=-1, epsilon=2)",
+        "(a, b) => (s, Mul(e, Sigmoid(e))) where a, b = com.x::Both(x: float32[4], axis=0); "
+        "s, e = Split(x, axis=0, num_outputs=2)",
+        "com.x::Halves(x: float32[1, 2], y: float32[1, 3]) => Mul(Concat(x, y, axis=-1), 0.5)",
+        "com.x::Halves(x: float32[1, 2]) => Mul(Concat(x, axis=-1), 0.5)",
+    ]
+    assert results(tmp_path, *tests) == [True] * len(tests)
+
+
+def test_what_does_not_hold(tmp_path: Path) -> None:
+    tests = [
+        "com.x::Silu(x: float32[2]) => Mul(x, Tanh(x))",
+        "t runs com.x::Norm(x: float32[2, 3], w: float32[3], epsilon=2)",
+        "t runs com.x::Norm(x: float32[2, 3], w: float32[3], b: float32[3], epsilon=0.5)",
+        "t runs com.x::Silu(x: float32[2])",
+        "com.x::Norm(x: float32[2, 3], w: float32[3]) => LayerNormalization(x, w, axis=-1)",  # no epsilon
+        "com.x::Halves(x: float32[2]) => Mul(Concat(x, axis=-1), 0.5)",  # its guard
+    ]
+    assert results(tmp_path, *tests) == [False] * len(tests)
+
+
+def test_facts_come_from_the_declaration() -> None:
+    scope = load_text(OPERATORS).scope
+    norm, both, halves = (scope.operator(f"com.x::{name}") for name in ("Norm", "Both", "Halves"))  # type: ignore[attr-defined]
+    assert (norm.min_inputs, norm.max_inputs, [f.kind for f in norm.inputs]) == (2, 3, ["single", "single", "optional"])
+    assert [(a.name, a.type, a.required) for a in norm.attributes.values()] == [("epsilon", "float", True)]
+    assert (len(both.outputs), both.attributes["axis"].type, both.domain) == (2, "int", "com.x")
+    assert (halves.max_inputs, halves.inputs[0].dtypes) == (None, ("float32",))
+    act = scope.operator("com.x::Act")  # type: ignore[attr-defined]
+    assert not act.attributes["alpha"].required
+
+
+def test_types_follow_through_the_body() -> None:
+    meanings = load_text(OPERATORS).meanings
+    kind = TensorType("float16", ("N", 6))
+    assert infer(meanings["com.x::Silu"], {}, [kind], [], 1) == (kind,)
+    halves = infer(meanings["com.x::Both"], {"axis": 1}, [kind], [], 2)
+    assert halves == (TensorType("float16", ("N", 3)),) * 2
+    assert infer(meanings["com.x::Both"], {"axis": 1}, [kind], [], 1) == halves[:1]
+    unknown = infer(meanings["com.x::Halves"], {}, [TensorType("float32", (2,))], [], 1)
+    assert unknown == (TensorType("?", None),)
+    body = expand(meanings["com.x::Act"], {}, [kind, TensorType("float16", ())], [], 1)
+    assert body is not None and [node.op for node in body.nodes] == ["LeakyRelu", "Mul", "Clip"]
+    assert body.nodes[1].inputs == (("node", 0, 0), ("node", 0, 0)) and body.nodes[2].inputs[1:] == (
+        ("absent",),
+        ("input", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("operator Silu(x) = Mul(x, Sigmoid(x))", "`Silu` has no domain: those operators are ONNX's own"),
+        ("operator com.x::F(x) = Mul(x, y)", "`y` is not an input of com.x::F"),
+        ("operator com.x::F(x, y) = Relu(x)", "parameter `y` is not used"),
+        ("operator com.x::F(x) = Rellu(x)", "unknown operator `Rellu`"),
+        ("operator com.x::F(x) = Relu(x, x)", "Relu takes 1 input, found 2"),
+        ("operator com.x::F(x) = Relu(x) | Abs(x)", "the meaning of an operator has no alternatives"),
+        ("operator com.x::F(x) = Relu(Abs?(x))", "the meaning of an operator leaves nothing open"),
+        ("operator com.x::F(x) = Relu(_)", "the meaning of an operator has no wildcards, tuples or conditions inside"),
+        ("pattern p(x) = Relu(x)\noperator com.x::F(x) = p(x)", "`p` is a pattern, which may match several things"),
+        ("operator com.x::F(x) = Relu(x) with k = 1", "`with` has no meaning here: the pattern says what is computed"),
+        ("operator com.x::F(x, b?) = Add(x, b)", "`b` may be absent, but Add needs its B"),
+        ("operator com.x::F(x) = Relu(com.x::F(x))", "operator `com.x::F` is built from itself"),
+        (
+            "operator com.x::F(x) = com.x::G(x) operator com.x::G(x) = Relu(com.x::F(x))",
+            "operator `com.x::F` is built from itself",
+        ),
+        ("operator com.x::F(x) = Relu(x) operator com.x::F(x) = Abs(x)", "operator `com.x::F` is declared twice"),
+        (OPERATORS + "rule r: com.x::Silu(x, y) => x", "com.x::Silu takes 1 input, found 2"),
+        (OPERATORS + "rule r: com.x::Norm(x, w, alpha=1) => x", "com.x::Norm has no attribute `alpha`"),
+        (OPERATORS + "rule r: com.x::Sillu(x) => x", "unknown operator `com.x::Sillu`"),
+        (OPERATORS + "rule r: Relu(x) => com.x::Norm(x, x)", "com.x::Norm needs the attribute `epsilon`"),
+        (OPERATORS + "rule r: com.x::Halves(x: int8[2]) => x", "input x of com.x::Halves cannot be int8"),
+    ],
+)
+def test_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(PatError) as caught:
+        load_text(text)
+    assert message in [problem.message for problem in caught.value.problems]
+
+
+def test_a_model_with_such_operators_runs(tmp_path: Path) -> None:
+    """The model says no types behind them; the host runs their bodies, and a composite that holds one runs too."""
+    nodes = [
+        helper.make_node("Silu", ["x"], ["a"], domain="com.x"),
+        helper.make_node("Transpose", ["a"], ["b"]),
+        helper.make_node("Silu", ["b"], ["c"], domain="com.x"),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    given = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])]
+    made = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.x", 1)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", given, made), opset_imports=imports), tmp_path / "m.onnx")
+    rules = load_text(OPERATORS + TARGET)
+    module = api.load(tmp_path / "m.onnx")
+    bundle = api.compile(module, rules)
+    placement = api.place(module, rules)
+    calls = {
+        call.rule: [node.op for node in call.body] for call in placement.graph.steps if isinstance(call, KernelCall)
+    }
+    assert calls["t.c"] == ["com.x::Silu", "Relu"]
+    assert not any("::" in op for rule, ops in calls.items() if rule != "t.c" for op in ops)
+    x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+
+    def silu(v: np.ndarray) -> np.ndarray:
+        return v / (1 + np.exp(-v))
+
+    (found,) = bundle.run({"x": x}).values()
+    np.testing.assert_allclose(found, np.maximum(silu(silu(x).T), 0), rtol=1e-5, atol=1e-6)
