@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -59,10 +59,13 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
+    """What there is to run on. On a `free` one nothing costs anything: sizes need not be known."""
+
     devices: tuple[Device, ...]
     targets: tuple[Target, ...]
     links: tuple[LinkSpec, ...]
     scope: Scope
+    free: bool = False
     _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
 
     def target(self, name: str) -> Target:
@@ -73,11 +76,20 @@ class Machine:
         """The device of that name; an unknown one is a RewriteError."""
         return _find(self.devices, name, "device")
 
+    def targets_at(self, place: str) -> frozenset[int]:
+        """The targets, by number, that the name of a target or a device means; a name that is both is the target's."""
+        named = frozenset(k for k, target in enumerate(self.targets) if target.name == place)
+        return named or frozenset(k for k, target in enumerate(self.targets) if target.device == place)
+
     def restrict(self, names: Sequence[str]) -> Machine:
         """The machine with the named targets only (the host always stays), in the machine's own order."""
         keep = {self.target(name).name for name in names} | {HOST}
         targets = tuple(t for t in self.targets if t.name in keep)
-        return Machine(self.devices, targets, self.links, self.scope)
+        return replace(self, targets=targets, _paths={})
+
+    def without_costs(self) -> Machine:
+        """The same machine where nothing costs anything, for questions about capabilities alone."""
+        return replace(self, free=True, _paths={})
 
     def paths(self, size: int) -> Mapping[tuple[str, str], tuple[Hop, ...]]:
         """For a tensor of `size` bytes: the cheapest path between every pair of devices that has one.
@@ -96,6 +108,8 @@ class Machine:
 
     def size(self, kind: TensorType) -> int:
         """Bytes of a tensor, for copies; an unbound dimension is an `UnboundCost`."""
+        if self.free:
+            return 0
         return sum(t.bytes or 0 for t in _sized([kind], "the cost of copying a value") if t is not None)
 
     def _hops(self, size: int) -> dict[tuple[str, str], Hop]:
@@ -121,6 +135,8 @@ class Machine:
         `nodes` are the operators that the kernel computes; `inputs` its external inputs, each once, and `outputs`.
         A dimension that is not bound is an `UnboundCost`; one that depends on the data counts as one element.
         """
+        if self.free:
+            return Offer(rule, 0, "formula")
         if answer.cost is not None:
             return Offer(rule, picoseconds(answer.cost), "formula")
         target = self.targets[index]

@@ -403,7 +403,7 @@ def _pinned(
     kept = kernels
     inner = [frozenset(n.fused.computed(n.slots) if n.fused is not None else ()) for n in enodes]
     for value, place in sorted(pins.items()):
-        allowed = {k for k, t in enumerate(machine.targets) if place in (t.name, t.device)}
+        allowed = machine.targets_at(place)
         here = [kernel for kernel in kept if kernel.value == value]
         if here and not any(kernel.target in allowed for kernel in here):
             can = sorted({machine.targets[kernel.target].name for kernel in here})

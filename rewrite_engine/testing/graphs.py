@@ -183,7 +183,9 @@ class GraphBuilder:
             else:
                 known = facts.attributes.get(keyword.name) if facts is not None else None
                 value = self._constant(keyword.value)
-                attributes[keyword.name] = _as_stored(value) if known is not None and known.type[:5] == "float" else value
+                attributes[keyword.name] = (
+                    _as_stored(value) if known is not None and known.type[:5] == "float" else value
+                )
         host = facts.host_inputs if facts is not None else frozenset()
         like = next((self.values[i].type.dtype for i in operands if isinstance(i, int) and i != ABSENT), None)
         inputs = [

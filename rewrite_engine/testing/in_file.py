@@ -85,7 +85,8 @@ def _rejects(rules: RuleSet, test: syntax.TestDecl) -> str:
 
 def _capabilities(rules: RuleSet, terms: Terms, target: str) -> Explored:
     """What targets can do with the graph as it is written: no rewrites."""
-    return explore(terms, [rule for rule in rules.rules if rule.kind != "rule"], build(rules).restrict([target]))
+    machine = build(rules).restrict([target]).without_costs()
+    return explore(terms, [rule for rule in rules.rules if rule.kind != "rule"], machine)
 
 
 def _not_run(explored: Explored, target: str) -> list[str]:
