@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from models import parse
-from small_machines import BOARD, DYNAMIC, NO_LINK, ONE_WAY, write_model, write_rules
+from small_machines import BOARD, CHAIN, DYNAMIC, NO_LINK, ONE_WAY, write_model, write_rules
 
 from rewrite_engine.cli import main
 from rewrite_engine.files import write_folder
@@ -193,6 +193,18 @@ def test_pinned_inputs_and_outputs(cli, model, rules, tmp_path):
     placed = json.loads((tmp_path / "out" / "placement.json").read_text())
     assert placed["copies"] == [] and {kernel["device"] for kernel in placed["kernels"]} == {"acc"}
     assert cli("run", tmp_path / "out", "--check")[0] == 0
+
+
+@pytest.mark.parametrize(("opset", "ir_version"), [(23, 10), (13, 7)])
+def test_a_model_with_marks_is_compared_too(cli, rules, tmp_path, opset, ir_version):
+    """A user's own marks have no function yet, so that ONNX Runtime alone would not take the model."""
+    text = CHAIN.replace("y = Sigmoid(t)", 'm = rewrite_engine.OnDevice <device = "acc"> (t) y = Sigmoid(m)')
+    onnx.save(parse(text, opset, ir_version), tmp_path / "marked.onnx")
+    assert cli("compile", tmp_path / "marked.onnx", "-p", rules, "-o", tmp_path / "out")[0] == 0
+    placed = json.loads((tmp_path / "out" / "placement.json").read_text())
+    assert {kernel["device"] for kernel in placed["kernels"] if "t" in kernel["nodes"]} == {"acc"}
+    status, out, err = cli("run", tmp_path / "out", "--check")
+    assert status == 0 and "agrees with ONNX Runtime" in out, err
 
 
 def test_compile_replaces_a_bundle_and_nothing_else(cli, refused, model, rules, tmp_path):

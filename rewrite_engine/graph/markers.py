@@ -16,6 +16,9 @@ OPSET = 23
 IR_VERSION = 10
 """The version of the file format that is written: functions with types, metadata on nodes."""
 
+IR_VERSION_OF_FUNCTIONS = 8
+"""The first version of the file format with functions."""
+
 DOMAIN = "rewrite_engine"
 VERSIONS = {"ai.onnx.ml": 5}
 """Versions of domains that have several; others have 1."""
@@ -46,7 +49,7 @@ def is_ours(domain: str) -> bool:
     return domain == DOMAIN or domain.startswith(f"{DOMAIN}.")
 
 
-def mark_function(mark: str) -> onnx.FunctionProto:
+def mark_function(mark: str, opset: int = OPSET) -> onnx.FunctionProto:
     """The function behind a mark: y = Identity(x)."""
     return helper.make_function(
         DOMAIN,
@@ -54,6 +57,6 @@ def mark_function(mark: str) -> onnx.FunctionProto:
         ["x"],
         ["y"],
         [helper.make_node("Identity", ["x"], ["y"])],
-        [helper.make_opsetid("", OPSET)],
+        [helper.make_opsetid("", opset)],
         list(MARKS[mark]),
     )

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
+from rewrite_engine.graph.draft import all_graphs
 from rewrite_engine.graph.fold import FOLD_CAP
+from rewrite_engine.graph.markers import DOMAIN, IR_VERSION_OF_FUNCTIONS, MARKS, OPSET, mark_function
 from rewrite_engine.graph.onnx_file import Source, read_model
 from rewrite_engine.graph.onnx_io import export_model, import_model, model_bytes
 
@@ -40,6 +43,7 @@ class Module:
     lowered: Mapping[str, object] = field(default_factory=dict)  # lowered kernels by name
     machine: object | None = None
     memory: object | None = None
+    rules: object | None = None  # the rule set that passes were given last
 
 
 def load(
@@ -56,8 +60,24 @@ def load(
     """
     model, name, digest = read_model(source)
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
-    info = SourceInfo(Path(name).name, digest, nodes, model.SerializeToString(deterministic=True))
+    info = SourceInfo(Path(name).name, digest, nodes, _runnable(model).SerializeToString(deterministic=True))
     return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
+
+
+def _runnable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model as any ONNX runtime takes it: marks without a function get one, of the model's own opset."""
+    used = {n.op_type for g in all_graphs(model.graph) for n in g.node if n.domain == DOMAIN and n.op_type in MARKS}
+    missing = sorted(used - {f.name for f in model.functions if f.domain == DOMAIN})
+    if not missing:
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    opset = next((o.version for o in model.opset_import if not o.domain), OPSET)
+    result.functions.extend(mark_function(mark, opset) for mark in missing)
+    result.ir_version = max(model.ir_version, IR_VERSION_OF_FUNCTIONS)
+    if all(o.domain != DOMAIN for o in model.opset_import):
+        result.opset_import.add(domain=DOMAIN, version=1)
+    return result
 
 
 def save(module: Module, path: str | os.PathLike[str]) -> None:
