@@ -33,6 +33,19 @@ def define_marks(model: ir.Model, marks: tuple[str, ...]) -> None:
     model.graph.opset_imports.setdefault(DOMAIN, 1)
 
 
+def names_of_marked_outputs(graph: ir.Graph) -> dict[str, str]:
+    """Values that take the name of a graph output: computed by a node, marked, and only the mark's result an output."""
+    outputs = {str(value.name) for value in graph.outputs}
+    names: dict[str, str] = {}
+    for node in reversed(graph):
+        if node.domain == DOMAIN and node.op_type == ON_DEVICE:
+            value, result = node.inputs[0], str(node.outputs[0].name)
+            result = names.get(result, result)
+            if value is not None and value.producer() is not None and result in outputs and value.name not in outputs:
+                names.setdefault(str(value.name), result)
+    return names
+
+
 def _mark(graph: ir.Graph, value: ir.Value, device: str, names: Names) -> None:
     name = str(value.name)
     marked = ir.Value(name=names.unique(f"{name}.on"), type=value.type, shape=value.shape)

@@ -76,9 +76,9 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
             values[name] = typed_value(name, placed.types[name])
         first = unit.steps[0]
         if isinstance(first, CopyCall):
-            nodes.append(_copy_node(first, values, names.unique(first.output)))
+            nodes.append(copy_node(first, values, names.unique(first.output)))
             continue
-        functions += [_composite(step) for step in unit.steps if isinstance(step, KernelCall) and not _plain(step)]
+        functions += [composite_function(step) for step in unit.steps if isinstance(step, KernelCall) and not is_plain(step)]
         functions.append(_region(unit, exported, placed.types))
         inputs, outputs = [values[name] for name in unit.read], [values[name] for name in exported]
         domain = REGIONS + first.target
@@ -89,7 +89,7 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
             if output in values:
                 raise RewriteError(f"`{output}` is the name of an output, and of another value too")
             values[output] = typed_value(output, placed.types[value_name])
-            nodes.append(ir.Node("", "Identity", [values[value_name]], outputs=[values[output]]))
+            nodes.append(rename_node(values[value_name], values[output]))
         outputs.append(values[output])
     graph = ir.Graph(
         [values[name] for name in placed.inputs],
@@ -152,18 +152,25 @@ def _region(unit: _Unit, exported: Sequence[str], types: Mapping[str, TensorType
     nodes = []
     for step in unit.steps:
         assert isinstance(step, KernelCall)
-        if _plain(step):
-            node = _body_node(step.body[0], local, step.name, _unread(step))
-        else:
-            inputs, outputs = [local[name] for name in step.inputs], [local[name] for name in step.outputs]
-            node = ir.Node(COMPOSITES, step.name, inputs, outputs=outputs, name=step.name)
-        node.metadata_props[KERNEL_FACTS] = dump_facts(_kernel_facts(step, types))
-        nodes.append(node)
+        nodes.append(kernel_node(step, local, kernel_facts(step, types)))
     inputs, outputs = [local[name] for name in unit.read], [local[name] for name in exported]
     return _function(REGIONS + first.target, first.region, inputs, outputs, nodes)
 
 
-def _composite(call: KernelCall) -> ir.Function:
+def kernel_node(call: KernelCall, values: Mapping[str, ir.Value], facts: Mapping[str, object]) -> ir.Node:
+    """The node of a kernel: its one operator, or the call of its composite; `facts` are kept when there are any."""
+    if is_plain(call):
+        node = _body_node(call.body[0], values, call.name, _unread(call))
+    else:
+        inputs, outputs = [values[name] for name in call.inputs], [values[name] for name in call.outputs]
+        node = ir.Node(COMPOSITES, call.name, inputs, outputs=outputs, name=call.name)
+    if facts:
+        node.metadata_props[KERNEL_FACTS] = dump_facts(facts)
+    return node
+
+
+def composite_function(call: KernelCall) -> ir.Function:
+    """The function behind the call of a composite."""
     local = {name: ir.Value(name=name) for name in call.inputs}
     nodes = []
     for body in call.body:
@@ -206,7 +213,15 @@ def _unread(call: KernelCall) -> Iterator[str]:
     return (f"{call.name}{UNREAD}{number}" for number in count(1))
 
 
-def _copy_node(copy: CopyCall, values: Mapping[str, ir.Value], name: str) -> ir.Node:
+def rename_node(value: ir.Value, output: ir.Value) -> ir.Node:
+    """An Identity that gives a value the name of a graph output: nothing that any target computes."""
+    node = ir.Node("", "Identity", [value], outputs=[output])
+    node.metadata_props[COPY_FACTS] = dump_facts({"bytes": 0, "cost": 0})
+    return node
+
+
+def copy_node(copy: CopyCall, values: Mapping[str, ir.Value], name: str) -> ir.Node:
+    """The DeviceCopy of a copy."""
     attributes = [ir.AttrString("source", copy.source), ir.AttrString("destination", copy.destination)]
     inputs, outputs = [values[copy.value]], [values[copy.output]]
     node = ir.Node(DOMAIN, DEVICE_COPY, inputs, attributes, outputs=outputs, name=name)
@@ -214,12 +229,13 @@ def _copy_node(copy: CopyCall, values: Mapping[str, ir.Value], name: str) -> ir.
     return node
 
 
-def _plain(call: KernelCall) -> bool:
+def is_plain(call: KernelCall) -> bool:
     """Whether the kernel is one operator with nothing local to it, and needs no function of its own."""
     return len(call.body) == 1 and tuple(filter(None, call.body[0].outputs)) == call.outputs
 
 
-def _kernel_facts(call: KernelCall, types: Mapping[str, TensorType]) -> dict[str, object]:
+def kernel_facts(call: KernelCall, types: Mapping[str, TensorType]) -> dict[str, object]:
+    """What is known of a kernel beside its operators, its place in the graph, and its target."""
     return {
         "attributes": call.attributes,
         "cost": call.cost,
@@ -269,7 +285,7 @@ def read_placed(model: ir.Model) -> PlacedGraph:
     for node in graph:
         names, results = [str(v.name) if v else "" for v in node.inputs], [str(v.name) for v in node.outputs]
         if node.domain.startswith(REGIONS):
-            for call, facts in _calls(model, node, names, results):
+            for call, facts in read_region(model, node, names, results):
                 types.update(zip(call.outputs, facts["types"], strict=True))
                 devices.update(dict.fromkeys(call.outputs, call.device))
                 steps.append(call)
@@ -297,7 +313,7 @@ def read_placed(model: ir.Model) -> PlacedGraph:
     )
 
 
-def _calls(
+def read_region(
     model: ir.Model, region: ir.Node, inputs: Sequence[str], outputs: Sequence[str]
 ) -> list[tuple[KernelCall, dict[str, Any]]]:
     """The kernels of a region, in order, with their facts; names are those of the main graph where it has the value."""
@@ -308,36 +324,43 @@ def _calls(
     for node in function:
         if KERNEL_FACTS not in node.metadata_props:
             raise NotPlacedError(f"{operator_name(node)} in region {region.op_type} has no facts of a kernel")
-        facts = load_facts(node.metadata_props[KERNEL_FACTS])
-        unread = f"{node.name}{UNREAD}"
-        results = tuple(outer.get(n, n) for n in (str(v.name or "") for v in node.outputs) if _is_read(n, unread))
-        passed = tuple(outer.get(name, name) for name in facts["inputs"])
-        if node.domain == COMPOSITES:
-            inner = _find(model, node)
-            within = dict(zip((str(value.name) for value in inner.inputs), passed, strict=True))
-            within.update(zip((str(value.name) for value in inner.outputs), results, strict=True))
-            body = tuple(_body(child, within, unread) for child in inner)
-        else:
-            body = (_body(node, outer, unread),)
-        call = KernelCall(
-            name=str(node.name),
-            target=region.domain.removeprefix(REGIONS),
-            device=facts["device"],
-            region=region.op_type,
-            rule=facts["rule"],
-            inputs=passed,
-            outputs=results,
-            host_inputs=frozenset(outer.get(name, name) for name in facts["host_inputs"]),
-            body=body,
-            inner_types=facts["inner_types"],
-            attributes=facts["attributes"],
-            cost=facts["cost"],
-            cost_source=facts["cost_source"],
-            covers=facts["covers"],
-            rewrites=facts["rewrites"],
-        )
-        calls.append((call, facts))
+        calls.append(read_kernel(model, node, outer, region.domain.removeprefix(REGIONS), region.op_type))
     return calls
+
+
+def read_kernel(
+    model: ir.Model, node: ir.Node, names: Mapping[str, str], target: str, region: str
+) -> tuple[KernelCall, dict[str, Any]]:
+    """The kernel that a node with facts says, and the facts. `names` leads from names written to those wanted."""
+    facts = load_facts(node.metadata_props[KERNEL_FACTS])
+    unread = f"{node.name}{UNREAD}"
+    results = tuple(names.get(n, n) for n in (str(v.name or "") for v in node.outputs) if _is_read(n, unread))
+    passed = tuple(names.get(name, name) for name in facts["inputs"])
+    if node.domain == COMPOSITES:
+        inner = _find(model, node)
+        within = dict(zip((str(value.name) for value in inner.inputs), passed, strict=True))
+        within.update(zip((str(value.name) for value in inner.outputs), results, strict=True))
+        body = tuple(body_of(child, within, unread) for child in inner)
+    else:
+        body = (body_of(node, names, unread),)
+    call = KernelCall(
+        name=str(node.name),
+        target=target,
+        device=facts["device"],
+        region=region,
+        rule=facts["rule"],
+        inputs=passed,
+        outputs=results,
+        host_inputs=frozenset(names.get(name, name) for name in facts["host_inputs"]),
+        body=body,
+        inner_types=facts["inner_types"],
+        attributes=facts["attributes"],
+        cost=facts["cost"],
+        cost_source=facts["cost_source"],
+        covers=facts["covers"],
+        rewrites=facts["rewrites"],
+    )
+    return call, facts
 
 
 def _find(model: ir.Model, call: ir.Node) -> ir.Function:
@@ -347,7 +370,8 @@ def _find(model: ir.Model, call: ir.Node) -> ir.Function:
     return function
 
 
-def _body(node: ir.Node, names: Mapping[str, str], unread: str) -> BodyNode:
+def body_of(node: ir.Node, names: Mapping[str, str], unread: str = UNREAD) -> BodyNode:
+    """The operator that a node is; outputs whose names start with `unread` are read by nobody."""
     attributes = attribute_values(node)
     inputs = tuple(names.get(name, name) for name in input_names(node, attributes))
     written = (str(v.name or "") for v in node.outputs)

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION, ON_DEVICE, opset_imports
+from rewrite_engine.graph.marks import names_of_marked_outputs
 from rewrite_engine.graph.module import Module, module_of
 from rewrite_engine.graph.nodes import attribute_values, input_names, make_node, operator_name
 from rewrite_engine.graph.onnx_types import Array, array_type, to_array, to_tensor, typed_value, value_type
@@ -31,7 +32,7 @@ def to_terms(module: Module) -> Terms:
             array = to_array(value.const_value)
             build.add(name, array_type(array), array)
     outputs = [str(value.name) for value in graph.outputs]
-    renamed = _names_of_marked_outputs(graph)
+    renamed = names_of_marked_outputs(graph)
     for node in graph:
         if node.domain == DOMAIN and node.op_type == ON_DEVICE and build.pin(node, outputs, renamed):
             continue
@@ -95,19 +96,6 @@ class _Build:
                 "keep one OnDevice mark"
             )
         return True
-
-
-def _names_of_marked_outputs(graph: ir.Graph) -> dict[str, str]:
-    """Values that take the name of a graph output: computed by a node, marked, and only the mark's result an output."""
-    outputs = {str(value.name) for value in graph.outputs}
-    names: dict[str, str] = {}
-    for node in reversed(graph):
-        if node.domain == DOMAIN and node.op_type == ON_DEVICE:
-            value, result = node.inputs[0], str(node.outputs[0].name)
-            result = names.get(result, result)
-            if value is not None and value.producer() is not None and result in outputs and value.name not in outputs:
-                names.setdefault(str(value.name), result)
-    return names
 
 
 def from_terms(terms: Terms, name: str = "graph") -> Module:

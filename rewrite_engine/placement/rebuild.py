@@ -48,7 +48,12 @@ class _Run:
 
 def rebuild(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
     """The placed graph of a solution; steps are in an order in which they can run, region by region."""
-    return _Rebuild(explored, solution, name).graph()
+    return _Rebuild(explored, solution, name).graph(True)
+
+
+def rebuild_kernels(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
+    """The kernels of a solution in its own order, without regions, after all copies."""
+    return _Rebuild(explored, solution, name).graph(False)
 
 
 def costs(graph: PlacedGraph, launches: Mapping[str, int]) -> Costs:
@@ -77,14 +82,14 @@ class _Rebuild:
         self.numbers = sorted({choice.region for choice in solution.choices})
         self.copies: list[CopyCall] = []
 
-    def graph(self) -> PlacedGraph:
+    def graph(self, regions: bool) -> PlacedGraph:
         terms = self.explored.terms
         inputs = tuple(self._input(index) for index in terms.inputs)
         runs = self._runs()
         self._copies()
         calls = [self._call(run) for run in runs]
         roots = [self._read(self.explored.class_of[i], self._root_device(i)) for i in terms.outputs]
-        steps = self._order(runs, calls)
+        steps = self._order(runs, calls) if regions else [*self.copies, *calls]
         output_names = tuple(terms.values[i].name for i in terms.outputs)
         return PlacedGraph(
             name=self.name,

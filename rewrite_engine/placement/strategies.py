@@ -51,10 +51,15 @@ def optimal(explored: Explored, options: Options) -> Solution:
 
 def priority(explored: Explored, options: Options) -> Solution | None:
     """Every operator goes to the first target of the order that can run it, in as large a kernel as can be."""
+    return _solution(explored, by_order(explored, options.order))
+
+
+def by_order(explored: Explored, targets: Sequence[str]) -> Rank:
+    """The ranking of `priority`: these targets in this order (all but the host where there are none), then the others."""
     names = [target.name for target in explored.problem.targets]
-    order = list(options.order) or [name for name in names if name != "host"]
+    order = list(targets) or [name for name in names if name != "host"]
     rank = {names.index(name): k for k, name in enumerate(order) if name in names}
-    return _solution(explored, lambda kernel: rank.get(kernel.target, len(rank) + kernel.target))
+    return lambda kernel: rank.get(kernel.target, len(rank) + kernel.target)
 
 
 def single(target: str) -> Callable[[Explored, Options], Solution | None]:
@@ -79,11 +84,15 @@ def op_map(explored: Explored, options: Options) -> Solution | None:
     A composite is used where all its operators go to its target. What cannot run where it should goes to the fallback,
     or to whatever target can run it.
     """
+    return _solution(explored, by_map(explored, options.mapping, options.fallback))
+
+
+def by_map(explored: Explored, mapping: Mapping[str, str], fallback_place: str) -> Rank:
+    """The ranking of `op-map`: operators go to the target or device that the map names, others to the fallback."""
     problem = explored.problem
-    places = {t.name: {k} for k, t in enumerate(problem.targets)}
-    for k, target in enumerate(problem.targets):
-        places.setdefault(problem.devices[target.device], set()).add(k)
-    fallback = places[options.fallback]
+    machine = explored.machine
+    fallback = machine.targets_at(fallback_place)
+    wanted = {op: machine.targets_at(place) for op, place in mapping.items()}
     whole: dict[int, set[str]] = defaultdict(set)  # value of several results -> operators that compute it
     for kernel in problem.kernels:
         if kernel.value in problem.solo:
@@ -92,11 +101,11 @@ def op_map(explored: Explored, options: Options) -> Solution | None:
     def rank(kernel: Kernel) -> int:
         node = explored.enodes[kernel.payload]
         ops = _operators(explored, kernel) if node.result is None else whole[node.inputs[0]]
-        if all(kernel.target in places[options.mapping.get(op, options.fallback)] for op in ops):
+        if all(kernel.target in wanted.get(op, fallback) for op in ops):
             return 0
         return 1 if kernel.target in fallback else 2
 
-    return _solution(explored, rank)
+    return rank
 
 
 def _operators(explored: Explored, kernel: Kernel) -> set[str]:
@@ -175,7 +184,22 @@ Rank = Callable[[Kernel], int | None]  # preference, smaller first; None: never
 
 
 def _solution(explored: Explored, rank: Rank) -> Solution | None:
-    """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached."""
+    problem = explored.problem
+    chosen = choose(explored, rank)
+    if chosen is None:
+        return None
+    choices = merge_regions(problem, chosen)
+    checked = audit(problem, choices)
+    if checked.problems:
+        return None
+    return Solution(choices, checked.copies, checked.cost, 0, "feasible")
+
+
+def choose(explored: Explored, rank: Rank) -> list[int] | None:
+    """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached.
+
+    The kernels, in an order in which they can run, or None where some value cannot be served.
+    """
     problem = explored.problem
     order = _order(explored)
     candidates: dict[int, list[int]] = defaultdict(list)
@@ -206,11 +230,7 @@ def _solution(explored: Explored, rank: Rank) -> Solution | None:
                 else:
                     device = problem.targets[kernel.target].device if read.device is None else read.device
                     demands[read.value].add(device)
-    choices = merge_regions(problem, chosen[::-1])
-    checked = audit(problem, choices)
-    if checked.problems:
-        return None
-    return Solution(choices, checked.copies, checked.cost, 0, "feasible")
+    return chosen[::-1]
 
 
 def _pick(
