@@ -16,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,9 +31,10 @@ from rewrite_engine.loops.emit_c.source import ALIGNMENT, CSource
 FLAGS = (
     "-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
     "-fno-strict-aliasing", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread", "-w",
+    "-Werror=implicit-function-declaration",
 )  # fmt: skip
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
-HEADERS = ("scalar.h", "vector.h", "pool.h")
+HEADERS = ("scalar.h", "vector.h", "pool.h", "calls.h")
 
 
 class NoCompiler(RewriteError):
@@ -44,12 +45,25 @@ class CompilerFailed(RewriteError):
     """The C compiler did not make a library. The message holds what it said; kernels run in NumPy instead."""
 
 
+class _CallRecord(ctypes.Structure):
+    """`struct re_call` of calls.h."""
+
+    _fields_ = (
+        ("run", ctypes.c_void_p),
+        ("run_packed", ctypes.c_void_p),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p),
+        ("packed", ctypes.c_void_p),
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledKernel:
-    """A kernel on NumPy arrays, which must be contiguous and of the stated shapes and types."""
+    """A kernel on NumPy arrays, which must be contiguous and of the stated shapes and types. One call at a time."""
 
     source: CSource
-    function: object
+    function: Callable[..., int]
     scratch: np.ndarray
 
     def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -57,9 +71,24 @@ class CompiledKernel:
         kept: list[np.ndarray] = []
         given = _pointers(self.source, "input", self.source.inputs, inputs, kept)
         results = _pointers(self.source, "output", self.source.outputs, outputs, kept)
-        status = self.function(given, results, self.scratch.ctypes.data)  # type: ignore[operator]
+        status = self.function(given, results, self.scratch.ctypes.data)
         if status:
             raise RewriteError(f"kernel {self.source.symbol}: returned {status}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSequence:
+    """Calls on fixed arrays, run in order by one call into C; their constant inputs are packed already."""
+
+    run: Callable[..., int]
+    records: ctypes.Array[_CallRecord]
+    kept: tuple[object, ...]
+
+    def __call__(self) -> None:
+        """Runs them all on what the arrays hold now. Raises RewriteError when a kernel fails."""
+        status = self.run(self.records, len(self.records))
+        if status:
+            raise RewriteError(f"a kernel returned {status}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +108,35 @@ class Library:
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int
         return CompiledKernel(source, function, aligned(source.workspace))
+
+    def sequence(self, calls: Sequence[tuple[str, Sequence[np.ndarray], Sequence[np.ndarray]]]) -> CallSequence:
+        """Calls as (symbol, inputs, outputs) on these very arrays, to run in order again and again.
+
+        Constant inputs are read now, for packing. Raises RewriteError for arrays of another shape or type.
+        """
+        scratch = aligned(max((self.sources[symbol].workspace for symbol, _, _ in calls), default=0))
+        records = (_CallRecord * len(calls))()
+        kept: list[object] = [scratch]
+        for record, (symbol, inputs, outputs) in zip(records, calls, strict=True):
+            source, arrays = self.sources[symbol], list[np.ndarray]()
+            given = _pointers(source, "input", source.inputs, inputs, arrays)
+            results = _pointers(source, "output", source.outputs, outputs, arrays)
+            record.inputs, record.outputs = ctypes.addressof(given), ctypes.addressof(results)
+            record.workspace = scratch.ctypes.data
+            record.run = ctypes.cast(getattr(self.handle, symbol), ctypes.c_void_p).value
+            kept += [given, results, arrays]
+            if source.packed:
+                packed = aligned(source.packed)
+                pack = getattr(self.handle, f"{symbol}_pack")
+                pack.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+                pack(ctypes.addressof(given), packed.ctypes.data)
+                record.packed = packed.ctypes.data
+                record.run_packed = ctypes.cast(getattr(self.handle, f"{symbol}_packed"), ctypes.c_void_p).value
+                kept.append(packed)
+        run = self.handle.re_run
+        run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        run.restype = ctypes.c_int
+        return CallSequence(run, records, tuple(kept))
 
     def set_threads(self, count: int) -> int:
         """Threads that parallel loops may use (by default REWRITE_ENGINE_THREADS, or 1); returns how many there are."""

@@ -71,7 +71,7 @@ def indented(lines: Iterable[str], depth: int) -> list[str]:
 
 
 def task_loop(names: Sequence[str], extents: Sequence[int], body: Sequence[str]) -> list[str]:
-    """Lines that run the body for each task, which is a row-major position in the iterators `names`."""
+    """Lines that run the body for each task, which is a row-major position in the iterators `names` (0 for none)."""
     head = ["for (int64_t task = first; task < last; task++) {"]
     step = 1
     decoded = []

@@ -1,8 +1,9 @@
-"""A program as C: a function per nest, temporaries placed in the workspace, one exported function that runs them."""
+"""A program as C: a function per nest, temporaries placed in the workspace, exported functions that run them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,17 @@ from rewrite_engine.loops.compute import Buffer, Compute, Host, Program
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c.formats import TABLED
 from rewrite_engine.loops.emit_c.function import NestFunction
+from rewrite_engine.loops.emit_c.matrix import product
 from rewrite_engine.loops.emit_c.nests import compute_functions
+from rewrite_engine.loops.emit_c.product import product_code
 from rewrite_engine.loops.emit_c.scatter import scatter_functions
+from rewrite_engine.loops.emit_c.staging import Staged, staged, staging_function
 from rewrite_engine.loops.emit_c.types import literal, stored
-from rewrite_engine.loops.execute import last_uses
+from rewrite_engine.loops.expr import postorder
 
 ALIGNMENT = 64
+SLACK = 256
+"""Bytes after a temporary that may be read (and are never used): whole vectors at its end."""
 
 
 class NotEmitted(RewriteError):
@@ -29,8 +35,10 @@ class CSource:
     """The C of one kernel.
 
     `functions` are static functions and tables by name, shared by the kernels of a library (equal text, equal name);
-    `entry` defines the exported function. `inputs` and `outputs` are the arrays it takes, in order; `workspace` its
-    scratch memory in bytes (aligned to 64); `formats` the element types that need conversion tables.
+    `entry` defines the exported functions. `inputs` and `outputs` are the arrays it takes, in order. `workspace` is the
+    scratch memory of `symbol` in bytes; where `packed` is not 0, `symbol_pack` fills that many bytes from the constant
+    inputs once, and `symbol_packed` then needs only `workspace - packed`. `formats` are the element types that need
+    conversion tables.
     """
 
     symbol: str
@@ -39,7 +47,18 @@ class CSource:
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     workspace: int
+    packed: int
     formats: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Calls of a kernel in order: those that pack constant operands, and those of every run."""
+
+    prepare: list[NestFunction]
+    run: list[NestFunction]
+    functions: dict[str, str]
+    prepared: list[str]
 
 
 def host_operators(program: Program) -> tuple[str, ...]:
@@ -47,61 +66,112 @@ def host_operators(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(s.name for s in program.statements if isinstance(s, Host)))
 
 
-def emit(program: Program, symbol: str) -> CSource:
-    """The C of a program, exported as `symbol`. Raises NotEmitted when it has host operators."""
+def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lanes: int = 16) -> CSource:
+    """The C of a program, exported as `symbol`.
+
+    `constants` are the positions of inputs that are the same in every run (parameters): they are packed once, where
+    that helps. `lanes` is the number of float32 in a vector register of the processor it is tuned for; the code is right
+    on any. Raises NotEmitted when the program has host operators.
+    """
     if hosts := host_operators(program):
         raise NotEmitted(f"kernel {symbol}: host operators ({', '.join(hosts)}) are not C; it runs in NumPy")
-    offsets, workspace = _workspace(program)
-    functions: dict[str, str] = {}
-    calls: list[str] = []
+    statements, tensors = staged(program)
+    fixed = {program.inputs[position] for position in constants} | program.constants.keys()
+    steps = _Steps([], [], {}, [])
+    for statement in statements:
+        if isinstance(statement, Staged):
+            _add(steps, staging_function(statement, tensors))
+        elif isinstance(statement, Compute):
+            _compute(steps, statement, tensors, fixed, lanes)
     places = {name: f"inputs[{position}]" for position, name in enumerate(program.inputs)}
     places |= {name: f"outputs[{position}]" for position, name in enumerate(program.outputs)}
-    places |= {name: f"(char *)workspace + {offset}" for name, offset in offsets.items()}
     for name, array in program.constants.items():
         table, code = _constant(array, program.tensors[name].dtype)
-        functions[table] = code
+        steps.functions[table] = code
         places[name] = f"(char *){table}"
-    for statement in program.statements:
-        assert isinstance(statement, Compute)
-        write = scatter_functions if statement.is_scatter else compute_functions
-        for nest in write(statement, program.tensors):
-            functions[nest.name] = nest.code
-            calls.append(_call(nest, places))
-    entry = "\n".join(
-        [
-            f'__attribute__((visibility("default"))) int {symbol}(void **inputs, void **outputs, void *workspace) {{',
-            "  (void)inputs, (void)outputs, (void)workspace;",
-            *(f"  {call}" for call in calls),
-            "  return 0;",
-            "}",
-        ]
-    )
+    packed = 0
+    for name in steps.prepared:
+        places[name] = f"(char *)packed + {packed}"
+        packed += _bytes(tensors[name])
+    offsets, workspace = _workspace(steps.run, places, tensors)
+    places |= {name: f"(char *)workspace + {offset}" for name, offset in offsets.items()}
     return CSource(
         symbol=symbol,
-        functions=tuple(functions.items()),
-        entry=entry + "\n",
+        functions=tuple(steps.functions.items()),
+        entry=_entry(symbol, steps, places, workspace, packed),
         inputs=tuple(program.tensors[name] for name in program.inputs),
         outputs=tuple(program.tensors[name] for name in program.outputs),
-        workspace=workspace,
+        workspace=workspace + packed,
+        packed=packed,
         formats=frozenset(_formats(program)),
     )
+
+
+def _compute(steps: _Steps, compute: Compute, tensors: dict[str, Buffer], fixed: Collection[str], lanes: int) -> None:
+    if compute.is_scatter:
+        for nest in scatter_functions(compute, tensors):
+            _add(steps, nest)
+        return
+    plan = product(compute, tensors, lanes, fixed)
+    if plan is None:
+        for nest in compute_functions(compute, tensors):
+            _add(steps, nest)
+        return
+    code = product_code(plan, tensors)
+    steps.functions.update(code.shared)
+    for part in code.packed:
+        if part.source in fixed:
+            steps.prepared.append(part.target)
+        _add(steps, part.function, part.source in fixed)
+    _add(steps, code.multiply)
+
+
+def _add(steps: _Steps, nest: NestFunction, once: bool = False) -> None:
+    steps.functions[nest.name] = nest.code
+    (steps.prepare if once else steps.run).append(nest)
+
+
+def _entry(symbol: str, steps: _Steps, places: Mapping[str, str], workspace: int, packed: int) -> str:
+    """The exported functions; one is enough where nothing is packed once."""
+    run = [_call(nest, places) for nest in steps.run]
+    unused = "(void)inputs, (void)outputs, (void)workspace;"
+    if not packed:
+        return _exported(symbol, "void **inputs, void **outputs, void *workspace", [unused, *run])
+    prepare = [_call(nest, places) for nest in steps.prepare]
+    both = [
+        f"void *packed = (char *)workspace + {workspace};",
+        f"{symbol}_pack(inputs, packed);",
+        f"return {symbol}_packed(inputs, outputs, workspace, packed);",
+    ]
+    return (
+        _exported(f"{symbol}_pack", "void **inputs, void *packed", ["(void)inputs, (void)packed;", *prepare])
+        + _exported(
+            f"{symbol}_packed",
+            "void **inputs, void **outputs, void *workspace, void *packed",
+            [unused, "(void)packed;", *run],
+        )
+        + _exported(symbol, "void **inputs, void **outputs, void *workspace", both)
+    )
+
+
+def _exported(symbol: str, parameters: str, lines: Sequence[str]) -> str:
+    body = "\n".join(f"  {line}" for line in lines)
+    return f'__attribute__((visibility("default"))) int {symbol}({parameters}) {{\n{body}\n  return 0;\n}}\n'
 
 
 def _call(nest: NestFunction, places: Mapping[str, str]) -> str:
     pointers = ", ".join(f"(char *){places[name]}" for name in nest.buffers)
     run = f"{nest.name}(B, 0, {nest.tasks}, 0)"
     if nest.chunk < nest.tasks:
-        run = f"re_parallel({nest.name}, B, {nest.tasks}, {nest.chunk}, RE_MOST_THREADS)"
+        run = f"re_parallel({nest.name}, B, {nest.tasks}, {nest.chunk})"
     return f"{{ char *const B[] = {{{pointers}}}; {run}; }}"
 
 
 def _constant(array: np.ndarray, dtype: str) -> tuple[str, str]:
     """A constant as a static table, named by its content."""
-    import hashlib
-
     values = ", ".join(literal(_plain(value), dtype) for value in array.reshape(-1)) or "0"
     text = f"[{max(array.size, 1)}] __attribute__((aligned({ALIGNMENT}))) = {{{values}}};\n"
-    name = f"re_table_{hashlib.sha256((dtype + text).encode()).hexdigest()[:16]}"
+    name = f"re_constant_{hashlib.sha256((dtype + text).encode()).hexdigest()[:16]}"
     return name, f"static const {stored(dtype)} {name}{text}"
 
 
@@ -111,30 +181,36 @@ def _plain(value: np.generic) -> bool | int | float:
 
 
 def _formats(program: Program) -> set[str]:
-    from rewrite_engine.loops.expr import postorder
-
     roots = [root for s in program.statements if isinstance(s, Compute) for root in s.roots]
     used = {node.dtype for node in postorder(*roots)} | {buffer.dtype for buffer in program.tensors.values()}
     return used & TABLED
 
 
-def _workspace(program: Program) -> tuple[dict[str, int], int]:
+def _workspace(
+    calls: Sequence[NestFunction], places: Mapping[str, str], tensors: Mapping[str, Buffer]
+) -> tuple[dict[str, int], int]:
     """Offsets of the temporaries, those that live at once apart; first fit in order of birth."""
+    last = {name: position for position, nest in enumerate(calls) for name in nest.buffers}
     offsets: dict[str, int] = {}
     live: dict[str, tuple[int, int]] = {}
     total = 0
-    for statement, dead in zip(program.statements, last_uses(program), strict=True):
-        for name in statement.outputs:
-            if name in program.outputs:
+    for position, nest in enumerate(calls):
+        for name in nest.buffers:
+            if name in places or name in offsets:
                 continue
-            buffer = program.tensors[name]
-            size = _rounded(max(buffer.size, 1) * numpy_dtype(buffer.dtype).itemsize)
+            size = _bytes(tensors[name])
             offsets[name] = _first_gap(sorted(live.values()), size)
             live[name] = (offsets[name], offsets[name] + size)
             total = max(total, offsets[name] + size)
-        for name in dead:
-            live.pop(name, None)
+        for name in nest.buffers:
+            if last[name] == position:
+                live.pop(name, None)
     return offsets, total
+
+
+def _bytes(buffer: Buffer) -> int:
+    size = buffer.size * numpy_dtype(buffer.dtype).itemsize + SLACK
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _first_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
@@ -144,7 +220,3 @@ def _first_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
             return start
         start = max(start, last)
     return start
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -8,8 +8,8 @@
 typedef void (*re_body)(char *const *B, int64_t first, int64_t last, int64_t worker);
 
 #if defined(REWRITE_ENGINE_NO_THREADS)
-static __attribute__((unused)) void re_parallel(re_body body, char *const *B, int64_t n, int64_t chunk, int64_t most) {
-  (void)chunk; (void)most;
+static __attribute__((unused)) void re_parallel(re_body body, char *const *B, int64_t n, int64_t chunk) {
+  (void)chunk;
   body(B, 0, n, 0);
 }
 __attribute__((visibility("default"))) int re_set_threads(int count) { (void)count; return 1; }
@@ -82,14 +82,14 @@ __attribute__((visibility("default"))) int re_set_threads(int count) {
   return count;
 }
 
-/* body over 0 .. n-1 in chunks, on at most `most` threads (each has a number below it). */
-static __attribute__((unused)) void re_parallel(re_body body, char *const *B, int64_t n, int64_t chunk, int64_t most) {
+/* body over 0 .. n-1 in chunks. */
+static __attribute__((unused)) void re_parallel(re_body body, char *const *B, int64_t n, int64_t chunk) {
   if (re_pool.threads == 0) {
     const char *wanted = getenv("REWRITE_ENGINE_THREADS");
     re_set_threads(wanted ? atoi(wanted) : 1);
   }
   int64_t chunks = (n + chunk - 1) / chunk;
-  if (most > re_pool.threads) most = re_pool.threads;
+  int64_t most = re_pool.threads;
   if (most < 2 || chunks < 2 || pthread_mutex_trylock(&re_pool.busy)) { body(B, 0, n, 0); return; }
   uint32_t loop = atomic_load(&re_pool.loop) + 1;
   atomic_store(&re_pool.state, (uint64_t)loop << 32 | 0xffffffffu); /* a late worker's exchange fails from here on */

@@ -194,4 +194,20 @@ RE_INLINE re_f re_round_bfloat16_v(re_f x) {
   return re_select(RE_TRUE(x != x), x, re_as_f(r));
 }
 RE_INLINE void re_store_bfloat16(uint16_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = re_to_bfloat16(RE_LANE(x, l), 1); }
+
+RE_INLINE void re_fill(float *y, float value, int64_t n) {
+  int64_t i = 0;
+  for (; i + RE_W <= n; i += RE_W) re_store(y + i, re_splat(value));
+  if (i < n) re_store_n(y + i, re_splat(value), n - i);
+}
+RE_INLINE void re_copy(float *y, const float *x, int64_t n) {
+  int64_t i = 0;
+  for (; i + RE_W <= n; i += RE_W) re_store(y + i, re_load(x + i));
+  if (i < n) re_store_n(y + i, re_load_n(x + i, n - i), n - i);
+}
+RE_INLINE void re_copy_step(float *y, const float *x, int64_t step, int64_t n) {
+  int64_t i = 0;
+  for (; i + RE_W < n; i += RE_W) re_store(y + i, step == 2 ? re_load_two(x + 2 * i) : re_load_step(x + i * step, step, RE_W));
+  for (; i < n; i += RE_W) re_store_n(y + i, re_load_step(x + i * step, step, n - i < RE_W ? n - i : RE_W), n - i < RE_W ? n - i : RE_W);
+}
 #endif

@@ -1,0 +1,201 @@
+"""Contractions as matrix products by register tiles, for any index maps: what is batch, row, column and depth.
+
+In: a compute that is a sum of products of two loads. Out: a plan with the addresses of both operands and of the output
+over flat iterators b, m, y, x and the depth, or None where the form does not pay. Columns are y * pitch + x: where the
+right operand is contiguous along x and has rows `pitch` apart, it is read in place, the columns between the rows wasted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rewrite_engine.loops.compute import Buffer, Compute
+from rewrite_engine.loops.contraction import contraction
+from rewrite_engine.loops.dtypes import INDEX
+from rewrite_engine.loops.emit_c.binding import flat
+from rewrite_engine.loops.emit_c.scalar import ELEMENT
+from rewrite_engine.loops.emit_c.tile import choose
+from rewrite_engine.loops.expr import Expr, const, postorder, substitute, var
+from rewrite_engine.loops.index import flatten, linear, terms, unflatten
+
+LEAST_COLUMNS, LEAST_ROWS, LEAST_DEPTH = 4, 2, 2
+MOST_WASTE = 1.45
+"""Columns computed per column needed, beyond which the right operand is packed instead of read in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One factor: its tensor, where it begins for b and m (or b, y and x), and its offsets by depth."""
+
+    tensor: str
+    start: Expr
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """out[where] = post(sum over depth of left * right); b, m, y, x are the flat iterators (constants 0 where trivial)."""
+
+    out: str
+    batch: int
+    rows: int
+    lines: int  # values of y
+    width: int  # values of x
+    depth: int
+    b: Expr
+    m: Expr
+    y: Expr
+    x: Expr
+    left: Operand
+    right: Operand
+    where: Expr
+    post: Expr | None
+    pitch: int  # of y in columns
+    in_place: bool  # whether the right operand is read at its own address: start(y, x) = start(0, 0) + pitch*y + x
+    row_step: int  # distance of the left operand's rows, when its depth is contiguous; else 0
+    height: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return (self.lines - 1) * self.pitch + self.width
+
+
+def product(
+    compute: Compute, tensors: Mapping[str, Buffer], lanes: int, constants: Collection[str] = ()
+) -> Product | None:
+    """The plan of a contraction, or None. Operands among `constants` are packed once, so their order is free."""
+    spec = contraction(compute)
+    if spec is None or compute.body.dtype != "float32" or compute.is_scatter:
+        return None
+    where = flatten(compute.index, tensors[compute.out].shape)
+    strides = terms(where)[1]
+    if any(axis.op != "var" for axis in strides) or tensors[compute.out].size == 0:
+        return None
+    left, right, rows, columns = spec.left, spec.right, spec.rows, spec.columns
+    lane = next((axis for axis, stride in strides.items() if stride == 1), None)
+    if lane in rows:
+        left, right, rows, columns = right, left, columns, rows
+    if lane not in columns or not rows or left.op != "load" or right.op != "load":
+        return None
+
+    def outermost_first(axes: Sequence[Expr]) -> list[Expr]:
+        return sorted(axes, key=lambda axis: -strides.get(axis, 0))
+
+    batch_axes, row_axes, column_axes = map(outermost_first, (spec.batch, rows, columns))
+    n_rows, n_columns, n_depth = (math.prod(a.extent for a in axes) for axes in (row_axes, column_axes, spec.depth))
+    if n_columns < LEAST_COLUMNS or n_rows < LEAST_ROWS or n_depth < LEAST_DEPTH:
+        return None
+    addresses = [flat(operand, tensors).args[0] for operand in (left, right)]
+    post = None if compute.post is None else flat(compute.post, tensors)
+    digits, b = _digits("b", batch_axes)
+    row_digits, m = _digits("m", row_axes)
+    digits |= row_digits
+    one, x_all = _digits("x", column_axes)
+    two, y = _digits("y", column_axes[:-1])
+    two[column_axes[-1]] = x_last = var("x", column_axes[-1].extent)
+    affine = _is_linear(x_all, [*addresses, where, *_addresses(post)], {**digits, **one})
+    digits |= one if affine else two
+    x, y = (x_all, const(0, INDEX)) if affine else (x_last, y)
+    lines, width = (1, n_columns) if affine else (n_columns // column_axes[-1].extent, column_axes[-1].extent)
+    depth_axes = _depth_order(spec.depth, addresses)
+    operands = []
+    for name, address in zip((left.name, right.name), addresses, strict=True):
+        operand = _operand(name, substitute(address, digits), depth_axes)
+        if operand is None:
+            return None
+        operands.append(operand)
+    in_place, pitch = (False, width) if right.name in constants else _in_place(operands[1], x, y, width, lines)
+    row_step = 0 if left.name in constants else _row_step(operands[0], m, n_rows)
+    total = (lines - 1) * pitch + width
+    height, vectors = choose(n_rows, total, lanes)
+    return Product(
+        compute.out, math.prod(a.extent for a in batch_axes), n_rows, lines, width, n_depth, b, m, y, x,
+        operands[0], operands[1], substitute(where, digits), None if post is None else substitute(post, digits),
+        pitch, in_place, row_step, height, vectors, lanes,
+    )  # fmt: skip
+
+
+def _digits(name: str, axes: Sequence[Expr]) -> tuple[dict[Expr, Expr], Expr]:
+    """One iterator over all values of several, and each of those as a digit of it."""
+    flat_axis = var(name, math.prod(axis.extent for axis in axes))
+    return dict(zip(axes, unflatten(flat_axis, [axis.extent for axis in axes]), strict=True)), flat_axis
+
+
+def _addresses(post: Expr | None) -> list[Expr]:
+    return [] if post is None else [node.args[0] for node in postorder(post) if node.op == ELEMENT]
+
+
+def _is_linear(axis: Expr, indices: Sequence[Expr], digits: Mapping[Expr, Expr]) -> bool:
+    """Whether every index is linear in the axis once the digits are put in."""
+    for index in indices:
+        if any(atom is not axis and axis in atom.variables for atom in terms(substitute(index, digits))[1]):
+            return False
+    return True
+
+
+def _depth_order(axes: Sequence[Expr], addresses: Sequence[Expr]) -> list[Expr]:
+    """The order of the depth: that of the left operand's memory, so that it is contiguous where it can be."""
+    coefficients = terms(addresses[0])[1]
+    return sorted(axes, key=lambda axis: -abs(coefficients.get(axis, 0)))
+
+
+def _operand(tensor: str, address: Expr, depth: Sequence[Expr]) -> Operand | None:
+    """The address as a start and a table of offsets, when nothing mixes the depth with the rest."""
+    constant, coefficients = terms(address)
+    inner = {atom: k for atom, k in coefficients.items() if not atom.variables.isdisjoint(depth)}
+    if any(not atom.variables <= set(depth) for atom in inner) or any(n.op == ELEMENT for n in postorder(address)):
+        return None
+    outer = linear(constant, {atom: k for atom, k in coefficients.items() if atom not in inner})
+    grid = np.meshgrid(*(np.arange(axis.extent) for axis in depth), indexing="ij")
+    values = dict(zip(depth, grid, strict=True))
+    total = np.zeros([axis.extent for axis in depth], np.int64)
+    for atom, k in inner.items():
+        total = total + k * _evaluate(atom, values)
+    if total.size and (total.min() < -(1 << 31) or total.max() >= 1 << 31):
+        return None
+    return Operand(tensor, outer, tuple(total.reshape(-1).tolist()))
+
+
+def _evaluate(index: Expr, values: Mapping[Expr, np.ndarray]) -> np.ndarray:
+    done: dict[Expr, np.ndarray] = dict(values)
+    for node in postorder(index):
+        if node in done:
+            continue
+        args = [done[arg] for arg in node.args]
+        if node.op == "const":
+            done[node] = np.asarray(node.value)
+        elif node.op == "lin":
+            constant, coefficients = node.value  # type: ignore[misc]
+            done[node] = np.asarray(constant + sum(k * arg for k, arg in zip(coefficients, args, strict=True)))
+        elif node.op == "fdiv":
+            done[node] = args[0] // node.value  # type: ignore[operator]
+        else:
+            done[node] = {"min": np.minimum, "max": np.maximum, "imul": np.multiply}[node.op](*args)
+    return done[index]
+
+
+def _in_place(right: Operand, x: Expr, y: Expr, width: int, lines: int) -> tuple[bool, int]:
+    """Whether the right operand is contiguous along x with a pitch along y that wastes little; and that pitch."""
+    _, coefficients = terms(right.start)
+    mixed = [atom for atom in coefficients if atom not in (x, y) and not atom.variables.isdisjoint((x, y))]
+    pitch = coefficients.get(y, 0) if lines > 1 else width
+    if mixed or coefficients.get(x, 0) != 1 or pitch < width or pitch * lines > MOST_WASTE * width * lines + 16:
+        return False, width
+    return True, pitch
+
+
+def _row_step(left: Operand, m: Expr, rows: int) -> int:
+    """The distance between the left operand's rows, when its depth is contiguous and its rows evenly apart."""
+    _, coefficients = terms(left.start)
+    if any(atom is not m and m in atom.variables for atom in coefficients):
+        return 0
+    first = left.offsets[0]
+    contiguous = left.offsets == tuple(range(first, first + len(left.offsets)))
+    step = coefficients.get(m, 0)
+    return step if contiguous and step > 0 and rows > 1 else 0
