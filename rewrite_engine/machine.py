@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
+from rewrite_engine.costs import Measured, signature
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.language.core import Answer, LinkSpec, RuleSet
 from rewrite_engine.language.evaluate import UnboundCost, evaluate_link_cost
@@ -22,6 +23,7 @@ HOST = "host"
 HOST_FLOPS = Fraction(20 * 10**9)
 HOST_BANDWIDTH = Fraction(10 * 10**9)
 """The host's roofline where no rule file gives one: 20 GFLOPS and 10 GB/s."""
+NOTHING_MEASURED: Mapping[str, Measured] = {}
 
 
 def picoseconds(seconds: Fraction) -> int:
@@ -66,6 +68,7 @@ class Machine:
     links: tuple[LinkSpec, ...]
     scope: Scope
     free: bool = False
+    measured: Mapping[str, Measured] = field(default_factory=dict)  # costs by the key of `profile("key")`
     _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
 
     def target(self, name: str) -> Target:
@@ -130,7 +133,7 @@ class Machine:
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
     ) -> Offer:
-        """What target `index` asks for one kernel: by its formula, else by the roofline.
+        """What target `index` asks for one kernel: by its formula or measurement, else by the roofline.
 
         `nodes` are the operators that the kernel computes; `inputs` its external inputs, each once, and `outputs`.
         A dimension that is not bound is an `UnboundCost`; one that depends on the data counts as one element.
@@ -139,9 +142,19 @@ class Machine:
             return Offer(rule, 0, "formula")
         if answer.cost is not None:
             return Offer(rule, picoseconds(answer.cost), "formula")
+        if answer.profile is not None and answer.profile in self.measured:
+            known = self.measured[answer.profile].of(signature(inputs, outputs))
+            if known is not None:
+                return Offer(rule, known, "profile")
         target = self.targets[index]
         flops, bandwidth = target.flops, target.bandwidth
         if flops is None and bandwidth is None:
+            if answer.profile is not None:
+                raise RewriteError(
+                    f"`{rule}` costs profile(\"{answer.profile}\"), of which there is no measurement for "
+                    f"{signature(inputs, outputs)}, and target `{target.name}` has no roofline to take it from; "
+                    f"give a table with --costs, or the target `flops` or `bandwidth`"
+                )
             raise RewriteError(
                 f"`{rule}` has no cost, and target `{target.name}` no roofline to take it from; "
                 f"give the target `flops` or `bandwidth`, or the capability a `cost`"
@@ -189,8 +202,8 @@ def _sized(types: Sequence[TensorType | None], where: str) -> list[TensorType | 
     return sized
 
 
-def build(rules: RuleSet) -> Machine:
-    """The machine of a rule set; where the host has no roofline it gets the default one."""
+def build(rules: RuleSet, measured: Mapping[str, Measured] = NOTHING_MEASURED) -> Machine:
+    """The machine of a rule set, with costs as measured; where the host has no roofline it gets the default one."""
     targets = []
     for spec in rules.targets:
         flops, bandwidth = spec.flops, spec.bandwidth
@@ -199,7 +212,7 @@ def build(rules: RuleSet) -> Machine:
         targets.append(Target(spec.name, spec.device, picoseconds(spec.launch), flops, bandwidth))
     assert isinstance(rules.scope, Scope)
     devices = tuple(Device(spec.name, spec.memory) for spec in rules.devices)
-    return Machine(devices, tuple(targets), rules.links, rules.scope)
+    return Machine(devices, tuple(targets), rules.links, rules.scope, measured=measured)
 
 
 Named = TypeVar("Named", Device, Target)

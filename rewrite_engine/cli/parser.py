@@ -94,6 +94,7 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--gap", type=_fraction, default=0.0, metavar="G", help="accept a placement proven within this gap"
     )
+    sub.add_argument("--costs", metavar="FILE", help='measured costs, for capabilities that cost profile("key")')
     sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                      help="a number or option of the rule files, such as npu0.memory=32MiB (repeatable)")  # fmt: skip
 

@@ -61,7 +61,10 @@ def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement, api.Rul
         allow=_names(options.allow),
         time_limit=options.time_limit,
         gap=options.gap,
+        **({"costs": options.costs} if options.costs else {}),
     )
+    for warning in placement.warnings:
+        say(options, f"warning: {warning}")
     return module, replace(placement, seconds={"import": imported, **placement.seconds}), rules
 
 

@@ -58,7 +58,7 @@ def _formal(parameter: syntax.Parameter, lets: Mapping[str, syntax.Let]) -> Form
 
 
 def attributes_of(decl: OperatorDecl, lets: Container[str] = ()) -> dict[str, bool]:
-    """The attributes of a declared operator: names that its pattern captures as attributes; whether each may be absent."""
+    """The attributes of a declared operator: those that its pattern captures; whether each may be absent."""
     bound = {parameter.name for parameter in decl.parameters}
     found: dict[str, bool] = {}
     for node in walk((decl.pattern, *(binding.pattern for binding in decl.tail.where))):
@@ -143,9 +143,8 @@ def _expression(pattern: syntax.Pattern, body: Body) -> syntax.Expr:
         case syntax.CallPattern():
             return _call(pattern, body)
         case _:
-            what = (
-                "alternatives" if isinstance(pattern, syntax.Alternatives) else "wildcards, tuples or conditions inside"
-            )
+            several = isinstance(pattern, syntax.Alternatives)
+            what = "alternatives" if several else "wildcards, tuples or conditions inside"
             body.problems.append(Problem(pattern.span, f"the meaning of an operator has no {what}", _HINT))
             return syntax.NoneExpr(pattern.span)
 

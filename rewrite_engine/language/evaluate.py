@@ -126,6 +126,12 @@ def _checked(value: object, wanted: Dimension) -> Fraction:
     return quantity.amount
 
 
+def profiles(rule: CoreRule) -> tuple[str, ...]:
+    """The keys of measurements that a capability costs: `cost profile("key")`."""
+    programs = (variant.program for variant in rule.variants if isinstance(variant.program, Program))
+    return tuple(dict.fromkeys(program.profile for program in programs if program.profile is not None))
+
+
 # ---------------------------------------------------------------- machines
 
 

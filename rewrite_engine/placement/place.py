@@ -9,19 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from rewrite_engine.costs import Measured, read_costs, signature
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.egraph.explore import DEFAULT_LIMITS, Limits, explore
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.graph.declared import infer_declared
-from rewrite_engine.graph.placed import PlacedGraph
+from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import RuleSet
-from rewrite_engine.machine import Machine, build
+from rewrite_engine.language.evaluate import profiles
+from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
-from rewrite_engine.placement.rebuild import Costs, costs, rebuild
+from rewrite_engine.placement.rebuild import Costs, rebuild
+from rewrite_engine.placement.rebuild import costs as costs_of
 from rewrite_engine.placement.strategies import Options, Strategy, audited, baselines, find, name_of, optimal
 
 OBJECTIVES = ("latency",)
@@ -46,6 +50,7 @@ class Placement:
     enodes: int = 0
     classes: int = 0
     rounds: int = 0
+    warnings: tuple[str, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -69,14 +74,17 @@ def place(
     time_limit: float | None = None,
     gap: float = 0.0,
     limits: Limits = DEFAULT_LIMITS,
+    costs: str | Path | Mapping[str, Measured] = NOTHING_MEASURED,
 ) -> Placement:
     """Places a graph on the machine of a rule set; every keyword is the command line's option of that name.
 
+    `costs` is a table of measurements for `cost profile("key")`, or the file that holds it, see `rewrite_engine.costs`.
     `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`.
     Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing
     can be placed (the message names the value and why).
     """
-    machine = build(rules).restrict(targets) if targets else build(rules)
+    measured = costs if isinstance(costs, Mapping) else read_costs(costs)
+    machine = build(rules, measured).restrict(targets) if targets else build(rules, measured)
     terms = infer_declared(terms, rules.meanings)
     _check(machine, terms, objective, mapping, fallback, pins, allow)
     if not 0 <= gap < 1 or (time_limit is not None and not time_limit >= 0):
@@ -93,14 +101,29 @@ def place(
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
-    total = costs(graph, {target.name: target.launch for target in machine.targets})
+    total = costs_of(graph, {target.name: target.launch for target in machine.targets})
     solution = _settle(explored, solution, total, options)
     seconds["rebuild"] = time.perf_counter() - started
     return Placement(
         graph, machine, total, solution.bound, solution.status, strategy, objective, explored.saturation, others,
         {path: digest for path, (_, digest) in sorted(rules.sources.items())}, seconds,
-        explored.size, len(explored.classes), explored.rounds,
+        explored.size, len(explored.classes), explored.rounds, unmeasured(rules, graph),
     )  # fmt: skip
+
+
+def unmeasured(rules: RuleSet, graph: PlacedGraph) -> tuple[str, ...]:
+    """Warnings for kernels that a measurement should cost and the roofline had to, one for each key and types."""
+    keys = {rule.name: profiles(rule) for rule in rules.rules if rule.target is not None}
+    found: dict[str, None] = {}
+    for call in graph.steps:
+        if isinstance(call, KernelCall) and call.cost_source == "roofline":
+            for key in keys.get(call.rule, ()):
+                types = signature([graph.types[name] for name in call.inputs], [graph.types[o] for o in call.outputs])
+                found[
+                    f"`{call.rule}` costs profile(\"{key}\"), of which there is no measurement for {types}: "
+                    f"its roofline is used instead"
+                ] = None
+    return tuple(found)
 
 
 def _choose(
