@@ -17,7 +17,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.module import bundled_model, load
 from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT, Terms
-from rewrite_engine.graph.to_terms import to_terms
+from rewrite_engine.graph.terms_io import to_terms
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.lower import lower
 from rewrite_engine.operators import find

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rewrite_engine.graph.placed_io import NotPlacedError, read_placed, write_placed
     from rewrite_engine.graph.plain import strip
     from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
-    from rewrite_engine.graph.to_terms import from_terms, to_terms
+    from rewrite_engine.graph.terms_io import from_terms, to_terms
 
 _HOMES = {
     "ABSENT": "terms",
@@ -31,13 +31,13 @@ _HOMES = {
     "Terms": "terms",
     "Value": "terms",
     "bundled_model": "module",
-    "from_terms": "to_terms",
+    "from_terms": "terms_io",
     "load": "module",
     "model_bytes": "module",
     "read_placed": "placed_io",
     "save": "module",
     "strip": "plain",
-    "to_terms": "to_terms",
+    "to_terms": "terms_io",
     "write_placed": "placed_io",
 }
 

@@ -48,9 +48,9 @@ HOST = "host"
 class Annotated:
     """A graph and what is decided of it.
 
-    A kernel's `target` is "" until one is chosen; its `rule` is "" for an operator, and that of its composite otherwise.
-    Its `region` is "" until kernels are gathered into regions. `pins` name the values that a mark wants on a target or
-    device. `regions` says whether regions are functions already, `devices` whether copies are made; pins are used up then.
+    A kernel's `target` is "" until one is chosen; its `rule` is then "" too, unless it is a composite. Its `region`
+    is "" until kernels are gathered into regions. `pins` name the values that a mark wants on a target or device.
+    `regions` says whether regions are functions already, `devices` whether copies are made; pins are used up then.
     """
 
     graph: PlacedGraph
