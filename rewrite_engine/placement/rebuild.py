@@ -89,7 +89,7 @@ class _Rebuild:
         self._copies()
         calls = [self._call(run) for run in runs]
         roots = [self._read(self.explored.class_of[i], self._root_device(i)) for i in terms.outputs]
-        steps = self._order(runs, calls) if regions else [*self.copies, *calls]
+        steps: list[KernelCall | CopyCall] = self._order(runs, calls) if regions else [*self.copies, *calls]
         output_names = tuple(terms.values[i].name for i in terms.outputs)
         return PlacedGraph(
             name=self.name,

@@ -22,6 +22,7 @@ from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.values import EvaluationError, plain
+from rewrite_engine.language.walk import walk
 from rewrite_engine.operators.types import TensorType
 
 SEED = 2026
@@ -44,9 +45,13 @@ class GraphBuilder:
         self.nodes: list[Term] = []
         self.inputs: list[int] = []
         self.top = _Names()
+        self.typed: dict[str, syntax.ValuePattern] = {}  # inputs, where they are written with their type
 
     def graph(self, pattern: syntax.Pattern, where: Sequence[syntax.Binding] = ()) -> tuple[int, ...]:
-        """Builds the pattern's operators; the values of its results."""
+        """Builds the pattern's operators; the values of its results. An input has its type wherever it is written."""
+        for node in walk([pattern, *where]):
+            if isinstance(node, syntax.ValuePattern) and node.type is not None:
+                self.typed.setdefault(node.name, node)
         for binding in where:
             self.top.bindings.update(dict.fromkeys(binding.names, binding))
         return self._results(pattern, self.top)
@@ -120,6 +125,8 @@ class GraphBuilder:
         if pattern.name in names.bindings:
             self._bind(names.bindings[pattern.name], names)
             return names.values[pattern.name]
+        if names is self.top and pattern.type is None:
+            pattern = self.typed.get(pattern.name, pattern)
         kind = self._type(pattern)
         constant = self._sample(pattern, kind) if pattern.constant else None
         index = self._add(pattern.name, kind, constant)
