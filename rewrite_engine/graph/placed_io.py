@@ -78,7 +78,8 @@ def write_placed(placed: PlacedGraph) -> ir.Model:
         if isinstance(first, CopyCall):
             nodes.append(copy_node(first, values, names.unique(first.output)))
             continue
-        functions += [composite_function(step) for step in unit.steps if isinstance(step, KernelCall) and not is_plain(step)]
+        calls = [step for step in unit.steps if isinstance(step, KernelCall)]
+        functions += [composite_function(call) for call in calls if not is_plain(call)]
         functions.append(_region(unit, exported, placed.types))
         inputs, outputs = [values[name] for name in unit.read], [values[name] for name in exported]
         domain = REGIONS + first.target

@@ -6,6 +6,8 @@ from rewrite_engine.passes.merge_composite import MergeComposite
 from rewrite_engine.passes.plan_devices import PlanDevices
 from rewrite_engine.passes.regions import MergeRegions, PartitionGraph
 from rewrite_engine.passes.stages import LowerLoops, Place, PlanMemory
+from rewrite_engine.passes.store import load_module, save_module
+from rewrite_engine.passes.try_sequential import TrySequential, latency
 
 __all__ = [
     "AnnotateOps",
@@ -20,5 +22,9 @@ __all__ = [
     "PlanDevices",
     "PlanMemory",
     "Sequential",
+    "TrySequential",
     "apply",
+    "latency",
+    "load_module",
+    "save_module",
 ]

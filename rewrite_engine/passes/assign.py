@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.encode import attribute_key
 from rewrite_engine.egraph.explore import explore
 from rewrite_engine.egraph.freeze import Explored
@@ -33,8 +32,8 @@ UNKNOWN = TensorType("?", None)
 class Question:
     """A graph without copies and regions, its e-graph, and which kernels there are those that it has already.
 
-    `kept` leads from e-nodes (payloads) to the kernels that stay; `composites` are e-nodes of composites that the module
-    has but no target was chosen for.
+    `kept` leads from e-nodes (payloads) to the kernels that stay; `composites` from those of composites that the module
+    has, but has no target for.
     """
 
     annotated: Annotated
@@ -44,7 +43,7 @@ class Question:
     origins: Mapping[str, tuple[str, ...]]  # first output of an operator -> the model's operators that it stands for
 
     def ask(self, name: str, rank: Rank, allowed: Callable[[Kernel], bool]) -> tuple[Annotated, list[int]]:
-        """The kernels of the best rank among those kept and those allowed; with each its e-node. See `strategies.choose`."""
+        """The best kernels among those kept and those allowed (see `strategies.choose`), and their e-nodes."""
         explored, problem = self.explored, self.explored.problem
         settled = self.values(self.kept)
         inner = {v for v in settled if v not in problem.solo}
@@ -64,7 +63,9 @@ class Question:
 
         chosen = choose(explored, narrowed)
         if chosen is None:
-            raise PassError(f"{name}: a value would be where no link leads back from; allow another target, or link them")
+            raise PassError(
+                f"{name}: some value would be where no link leads back from; allow another target, or declare a link"
+            )
         choices = merge_regions(problem, chosen, mergeable=frozenset())
         graph = rebuild_kernels(explored, Solution(choices, (), 0, 0, "feasible"), self.annotated.graph.name)
         given = self.annotated.graph

@@ -18,7 +18,7 @@ def rules_for(module: Module, rules: RuleSet | None, name: str) -> RuleSet:
     if rules is None and isinstance(module.rules, RuleSet):
         return module.rules
     if rules is None:
-        raise PassError(f"{name}: nothing says what targets can run; give it the rules, or run MergeComposite(rules) first")
+        raise PassError(f"{name}: nothing says what targets can run; pass `rules`, or run MergeComposite(rules) first")
     return rules
 
 
@@ -61,7 +61,9 @@ def all_decided(module: Module, name: str, step: str) -> Annotated:
     return annotated
 
 
-def written(module: Module, annotated: Annotated, machine: Machine | None = None, rules: RuleSet | None = None) -> Module:
+def written(
+    module: Module, annotated: Annotated, machine: Machine | None = None, rules: RuleSet | None = None
+) -> Module:
     """A module like the given one of another graph, with the machine and rules where they are given."""
     return replace(
         module,

@@ -13,19 +13,17 @@ from rewrite_engine.passes.assign import open_again, own_names, question
 from rewrite_engine.passes.common import not_lowered, restricted, written
 from rewrite_engine.placement.strategies import by_order
 
-
 ALLOWED = ("exact", "reassociates")
 """The kinds of rewrites that `place` uses unless it is told otherwise."""
 
 
 class MergeComposite:
-    """Merges what the rules' composites match, on the `targets` (all by default) in their order, the largest match first.
+    """Merges what composites of the `targets` (all by default) match, in the order of the targets, the largest first.
 
     `Relu(Conv(x, w)) --> tern.qconv.1(x, w)`, where `tern.qconv.1` is a function with the operators in it. Which target
     runs it is left to AnnotateTarget or AnnotateOps. An operator that an earlier target of the order can run by itself
-    is not merged for a later one, and one that the rewrites of the kinds `allow` show to be equal to its operand is left
-    out; kernels that have a target other than the host stay as they are. The module remembers
-    the rules for the passes after this one.
+    is not merged for a later one. Values that rewrites of the kinds `allow` show to be equal are computed once.
+    Kernels that have a target other than the host stay. The module remembers the rules for the passes after this one.
     """
 
     name = "MergeComposite"

@@ -21,16 +21,16 @@ from rewrite_engine.operators.types import TensorType
 from rewrite_engine.passes.assign import Question, question
 from rewrite_engine.passes.base import PassError
 from rewrite_engine.passes.common import machine_for, not_lowered, rules_for, taken_names, written
-from rewrite_engine.passes.operands import host_reads, reading
+from rewrite_engine.passes.operands import reading
 from rewrite_engine.passes.regions import home_of
 
 
 class PlanDevices:
-    """Puts every value on a device and copies it, once per device, to where else it is read. `OnDevice` marks are used up.
+    """Puts every value on a device, and copies it once per device to where else it is read; uses up `OnDevice` marks.
 
-    Kernels that have a target stay with it. Every other operator goes where it is marked, else to the device of what reads
-    its results, where that is one device, else to the first device of its operands, else to the host; always only
-    where a target can run it, and there to the first such target in the order of the rules.
+    Kernels that have a target stay with it. Every other operator goes where it is marked, else to the device of what
+    reads its results, where that is one device, else to the first device of its operands, else to the host; always
+    only where a target can run it, and there to the first such target in the order of the rules.
     """
 
     name = "PlanDevices"
@@ -47,7 +47,7 @@ class PlanDevices:
         _check_pins(annotated, machine, self.name)
         if annotated.undecided:
             rules = rules_for(module, self.given if isinstance(self.given, RuleSet) else None, self.name)
-            annotated = _decide(annotated, rules, machine, self.name)
+            annotated = decide(annotated, rules, machine, self.name)
         if not annotated.devices:
             annotated = _Copying(annotated, machine).planned()
         return written(module, annotated, machine, self.given if isinstance(self.given, RuleSet) else None)
@@ -71,7 +71,8 @@ def _check_pins(annotated: Annotated, machine: Machine, name: str) -> None:
 # ---- operators without a target -------------------------------------------------------------------------------------
 
 
-def _decide(annotated: Annotated, rules: RuleSet, machine: Machine, name: str) -> Annotated:
+def decide(annotated: Annotated, rules: RuleSet, machine: Machine, name: str) -> Annotated:
+    """The graph with a target for every operator, as PlanDevices gives them; composites go to their own."""
     names = [target.name for target in machine.targets]
     asked = question(annotated, rules, machine, name, names)
     problem = asked.explored.problem
@@ -208,5 +209,3 @@ class _Copying:
                 self.pending.append(CopyCall(here, name, hop.source, hop.destination, size, hop.cost))
             here = self.at[value, hop.destination]
         return here
-
-

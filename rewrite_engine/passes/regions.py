@@ -32,7 +32,7 @@ class MergeRegions:
         not_lowered(module, self.name)
         annotated = all_decided(module, self.name, "AnnotateTarget or AnnotateOps")
         if annotated.regions or annotated.devices:
-            raise PassError(f"{self.name}: the module has region functions or copies already; run it before those are made")
+            raise PassError(f"{self.name}: the module has region functions or copies already; run it before these")
 
     def run(self, module: Module) -> Module:
         annotated = all_decided(module, self.name, "AnnotateTarget or AnnotateOps")
@@ -85,7 +85,7 @@ class PartitionGraph:
 def replace_regions(annotated: Annotated, regions: list[str]) -> Annotated:
     """The graph with these regions of its kernels, in order."""
     left = iter(regions)
-    steps = [replace(step, region=next(left)) if isinstance(step, KernelCall) else step for step in annotated.graph.steps]
+    steps = (replace(s, region=next(left)) if isinstance(s, KernelCall) else s for s in annotated.graph.steps)
     return replace(annotated, graph=replace(annotated.graph, steps=tuple(steps)))
 
 
@@ -99,7 +99,6 @@ def problem_of(annotated: Annotated, machine: Machine) -> Problem:
     target = {t.name: k for k, t in enumerate(machine.targets)}
     names = [*graph.inputs, *(name for name in graph.parameters if name not in graph.inputs)]
     kernels: list[Kernel] = []
-    reads: list[tuple[Read, ...]] = []
     solo: list[int] = []
     calls = annotated.kernels
     for call in calls:
@@ -143,5 +142,3 @@ def home_of(annotated: Annotated, machine: Machine, name: str) -> str:
     """The device where a graph input is given or an output wanted: that of its pin, or the host."""
     place = annotated.pins.get(name, HOST)
     return next((target.device for target in machine.targets if target.name == place), place)
-
-
