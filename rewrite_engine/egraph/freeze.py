@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.compile import Compiler, Consumer
 from rewrite_engine.egraph.encode import Encoding, Table, ValueType
 from rewrite_engine.egraph.fused import FusedKernel, kernel_inputs
+from rewrite_engine.egraph.pins import pinned_kernels
 from rewrite_engine.egraph.problem import Kernel, Problem, Read, TargetInfo
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language.core import CoreRule
@@ -100,8 +100,8 @@ def freeze(
     original = _original(graph)
     covers, originals = _coverage(graph, enodes, original, matches)
     names = tuple(_name(graph, number) for number in range(len(graph.classes)))
-    pinned = {class_of[i]: pins[v.name] for i, v in enumerate(terms.values) if v.name in pins}
-    kernels = _pinned(kernels, enodes, machine, pinned, names)
+    pins_of = {class_of[i]: pins[v.name] for i, v in enumerate(terms.values) if v.name in pins}
+    kernels = pinned_kernels(kernels, enodes, machine, pins_of, names)
     roots = [(class_of[i], graph.wanted[i]) for i in dict.fromkeys(terms.outputs)]
     device = {d.name: k for k, d in enumerate(machine.devices)}
     problem = Problem(
@@ -394,26 +394,3 @@ def _exact(
             return None
         names += found
     return names
-
-
-def _pinned(
-    kernels: list[Kernel], enodes: Sequence[ENode], machine: Machine, pins: Mapping[int, str], names: Sequence[str]
-) -> list[Kernel]:
-    """Only the kernels that pins allow, composites around a pinned value included; one that leaves none is an error."""
-    kept = kernels
-    inner = [frozenset(n.fused.computed(n.slots) if n.fused is not None else ()) for n in enodes]
-    for value, place in sorted(pins.items()):
-        allowed = machine.targets_at(place)
-        here = [kernel for kernel in kept if kernel.value == value]
-        if here and not any(kernel.target in allowed for kernel in here):
-            can = sorted({machine.targets[kernel.target].name for kernel in here})
-            raise RewriteError(
-                f"`{names[value]}` is pinned to `{place}`, but nothing there can compute it; "
-                f"it can be computed by {', '.join(can)}"
-            )
-        kept = [
-            kernel
-            for kernel in kept
-            if kernel.target in allowed or (kernel.value != value and value not in inner[kernel.payload])
-        ]
-    return kept
