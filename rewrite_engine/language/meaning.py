@@ -31,7 +31,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
-    """The body for one node. References are `("input", position)`, `("node", j, output)`, `("constant", k)`, `("absent",)`.
+    """The body for one node: references are `("input", k)`, `("node", j, output)`, `("constant", k)`, `("absent",)`.
 
     `nodes` are in the order in which they run; `types` and `attributes` (effective ones) go with them.
     """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language.grammar import parser
+from rewrite_engine.language.reader import read
 from rewrite_engine.language.syntax import Expr, RuleFile
 from rewrite_engine.language.tree import Context, TooDeep, convert
-
-if TYPE_CHECKING:
-    from lark import Tree
 
 
 def normalise(text: str) -> str:
@@ -26,31 +24,34 @@ def parse(text: str, path: str) -> tuple[RuleFile, list[Problem]]:
     >>> print(parse("suports Relu", "t.pat")[1][0].message)
     unknown declaration `suports`
     """
-    from lark.exceptions import UnexpectedInput
-
     source = normalise(text)
     context = Context(path, tuple(source.split("\n")))
-    try:
-        trees: list[Tree[Any]] = [parser().parse(source, start="start")]
-    except UnexpectedInput:
-        from rewrite_engine.language.resync import recover
-
-        recovered = recover(source, path)
-        trees = recovered.trees
-        context.broken.update(recovered.broken)
-        context.problems.extend(recovered.problems)
-    items = [item for tree in trees for item in convert(tree, context).value if not isinstance(item, TooDeep)]
+    whole = read(source, context)
+    values = [whole] if whole is not None else _piecewise(source, context := Context(path, context.lines))
+    items = [item for value in values for item in value.value if not isinstance(item, TooDeep)]
     problems = sorted(context.problems, key=lambda problem: (problem.span, problem.message))
     return RuleFile(path, source, tuple(items), frozenset(context.broken)), problems
 
 
-def parse_value(text: str, path: str) -> Expr | Problem:
-    """One expression, such as the value of a setting, or what is wrong with it."""
+def _piecewise(source: str, context: Context) -> list[Any]:
+    """What can be read of a text with a syntax error, by Lark; every error is noted."""
     from lark.exceptions import UnexpectedInput
 
-    context = Context(path, (text,))
     try:
-        expr: Expr = convert(parser().parse(text, start="value"), context)
+        return [convert(parser().parse(source, start="start"), context)]
     except UnexpectedInput:
+        from rewrite_engine.language.resync import recover
+
+        recovered = recover(source, context.path)
+        context.broken.update(recovered.broken)
+        context.problems.extend(recovered.problems)
+        return [convert(tree, context) for tree in recovered.trees]
+
+
+def parse_value(text: str, path: str) -> Expr | Problem:
+    """One expression, such as the value of a setting, or what is wrong with it."""
+    context = Context(path, (text,))
+    expr: Expr | None = read(text, context, "value")
+    if expr is None:
         return Problem(Span(path, 1, 1, 1, len(text) + 1), f"expected a value, found `{text}`")
     return context.problems[0] if context.problems else expr

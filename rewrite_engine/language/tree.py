@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rewrite_engine.diagnostics import Problem, Span
@@ -61,7 +62,7 @@ def named(parts: list[Any], kind: str, default: Any = None) -> Any:
 
 def convert(tree: Tree[Any], context: Context) -> Any:
     """The syntax tree of a Lark tree. Nesting beyond `DEEPEST` is a problem, once for each outermost declaration."""
-    handlers = _handlers()
+    functions = handlers()
     finished: list[tuple[Any, int]] = []
     pending: list[tuple[Any, bool]] = [(tree, False)]
     while pending:
@@ -77,15 +78,22 @@ def convert(tree: Tree[Any], context: Context) -> Any:
             del finished[len(finished) - count :]
             span = _span(node, context)
             depth = 1 + max((depth for _, depth in parts), default=0)
-            if depth == DEEPEST:
-                hint = "give parts of it names, with `where` or `let`"
-                context.problem(span, f"nested more than {DEEPEST} deep", hint)
-            value = handlers[node.data](context, span, [part for part, _ in parts])
-            if depth >= DEEPEST and _is_item(value):
-                context.broken.add(getattr(value, "name", ""))
-                value, depth = TooDeep(), 0
-            finished.append((value, depth))
+            value = functions[node.data](context, span, [part for part, _ in parts])
+            finished.append(finish(context, span, value, depth))
     return finished[0][0]
+
+
+def finish(context: Context, span: Span, value: Any, depth: int) -> tuple[Any, int]:
+    """A value and how deep it nests, `TooDeep` in place of a declaration or item that nests too deep to be read."""
+    if depth < DEEPEST:
+        return value, depth
+    if depth == DEEPEST:
+        hint = "give parts of it names, with `where` or `let`"
+        context.problem(span, f"nested more than {DEEPEST} deep", hint)
+    if _is_item(value):
+        context.broken.add(getattr(value, "name", ""))
+        return TooDeep(), 0
+    return value, depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,9 @@ def _span(tree: Tree[Any], context: Context) -> Span:
     return Span(context.path, meta.line, meta.column, meta.end_line, meta.end_column)
 
 
-def _handlers() -> dict[str, Handler]:
+@cache
+def handlers() -> dict[str, Handler]:
+    """The function of each grammar rule, by its name."""
     from rewrite_engine.language import tree_declarations, tree_expressions, tree_patterns
 
     return {**tree_expressions.HANDLERS, **tree_patterns.HANDLERS, **tree_declarations.HANDLERS}
