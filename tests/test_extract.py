@@ -130,6 +130,18 @@ def test_harmless_cycles() -> None:
     assert solve(slow).status == "optimal", "the way back costs more than a copy"
 
 
+def test_a_kernel_may_pay_by_joining_regions_alone() -> None:
+    """y is also computed on npu, where nobody reads it from, because that joins the regions of a and b into one."""
+    kernels = [("a", 1, 10, ["x"]), ("b", 1, 10, ["x"]), ("y", 1, 20, ["a", "b"]), ("y", 2, 1, ["a", "b"])]
+    problem = small(["x", "a", "b", "y"], kernels, "y", launches=(0, 200, 0))
+    near = {(3, 2, 0): 1, **{(v, a, b): c for (v, a, b), c in problem.copies.items() if v != 3}}
+    solution = solve(replace(problem, copies=near))
+    check(replace(problem, copies=near), solution)
+    assert solution.status == "optimal"
+    assert solution.cost == 10 + 10 + 20 + 1 + 200 + 3 * 10 + 1
+    assert brute_force(replace(problem, copies=near), solution.cost) == solution.cost
+
+
 def test_a_value_that_needs_itself() -> None:
     """Relu(Relu(a)) => Relu(a) puts a kernel of a value under that value: it is dropped."""
     problem = small(["x", "a"], [("a", 0, 40, ["x"]), ("a", 0, 1, ["a"])], "a")
