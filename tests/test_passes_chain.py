@@ -1,4 +1,4 @@
-"""The classic passes, one by one and chained: equal to strategy `priority`, saved, reloaded and run after every pass."""
+"""The classic passes, one by one and chained: as strategy `priority`, saved, reloaded and run after every pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from rewrite_engine.passes import (
     save_module,
 )
 
-EVERY = [pytest.param(name, marks=pytest.mark.slow) if name == "light_resnet50" else name for name in MAIN_MODELS]
+LARGE = ("bert12.legacy", "light_resnet50")
+EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in MAIN_MODELS]
 ORDERS = (("npu", "fastlib"), ("fastlib", "npu"), ("fastlib",))
 
 
@@ -208,7 +209,9 @@ def test_each_operator_or_composite_gets_the_first_target_that_can():
     assert [k[0] for k in kernels(untouched(AnnotateTarget(["fast", "npu"]), merged))] == ["fast", "host", "fast"]
     assert [k[0] for k in kernels(untouched(AnnotateTarget(["fast"]), merged))] == ["fast", "host", "fast"]
     apart = untouched(AnnotateTarget(["npu"]), merged)  # the composite is not the accelerator's: its parts are
-    assert [(k[0], k[2]) for k in kernels(apart)] == [(t, (v,)) for t, v in zip(("npu", "npu", "host", "npu"), "abcd")]
+    assert [(k[0], k[2]) for k in kernels(apart)] == [
+        ("npu", ("a",)), ("npu", ("b",)), ("host", ("c",)), ("npu", ("d",)),
+    ]  # fmt: skip
     same_numbers(apart, CHAIN.replace("c = Tanh(b)", "c = Exp(b)"))
     with pytest.raises(PassError, match="AnnotateTarget: unknown target `nbu`; the machine has host, fast, npu"):
         apply(AnnotateTarget(["nbu"]), merged)
@@ -238,7 +241,7 @@ def test_regions_are_convex_and_acyclic():
         "npu.region.1", "npu.region.1", "host.region.1", "npu.region.2",
     ]  # fmt: skip
     same_numbers(straight)
-    with pytest.raises(PassError, match=r"no target is chosen for Relu \(`a`\); run AnnotateTarget or AnnotateOps first"):
+    with pytest.raises(PassError, match=r"no target is chosen for Relu \(`a`\); run AnnotateTarget or"):
         apply(MergeRegions(small()), module_of())
 
 
@@ -282,7 +285,8 @@ def test_several_results_outputs_twice_and_inputs_as_outputs():
 def test_graphs_inside_operators_stay_whole(tmp_path: Path):
     text = """g (float[4] x, bool c) => (float[4] y) {
       a = Relu(x)  b = Sigmoid(a)
-      z = If (c) <then_branch = t () => (float[4] p) { p = Neg(b) }, else_branch = e () => (float[4] q) { q = Identity(a) }>
+      z = If (c) <then_branch = t () => (float[4] p) { p = Neg(b) },
+                  else_branch = e () => (float[4] q) { q = Identity(a) }>
       y = Relu(z)
     }"""
     model, module = parse(text), module_of(text)

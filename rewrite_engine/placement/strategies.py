@@ -98,11 +98,13 @@ def by_map(explored: Explored, mapping: Mapping[str, str], fallback_place: str) 
         if kernel.value in problem.solo:
             whole[kernel.value] |= _operators(explored, kernel)
 
-    def rank(kernel: Kernel) -> int:
+    def rank(kernel: Kernel) -> int | None:
         node = explored.enodes[kernel.payload]
         ops = _operators(explored, kernel) if node.result is None else whole[node.inputs[0]]
         if all(kernel.target in wanted.get(op, fallback) for op in ops):
             return 0
+        if node.fused is not None:
+            return None
         return 1 if kernel.target in fallback else 2
 
     return rank
