@@ -1,7 +1,8 @@
 """Compiling and loading emitted C: one shared library of many kernels, cached by content.
 
 In: the sources of kernels. Out: a `Library` whose kernels are called on NumPy arrays. A library is found again by the
-hash of its text, the compiler's version, the flags and the processor, and is installed by an atomic rename.
+hash of its text, the compiler's version, the flags and the processor. It ends with the hash of its own bytes and is
+installed by an atomic rename.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ FLAGS = (
     "-Werror=implicit-function-declaration",
 )  # fmt: skip
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+"""Flags of a library that stops at the first wrong access or undefined operation (load it with libasan first)."""
 HEADERS = ("scalar.h", "vector.h", "pool.h", "calls.h")
 
 
@@ -163,17 +165,17 @@ def build(
     key = "\0".join((text, _version(command), *options, cpu or _processor()))
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     by_symbol = {source.symbol: source for source in sources}
-    if path.exists():
+    if _is_whole(path):  # one that is cut short would crash the process that loads it
         try:
-            return Library(path, " ".join(command), True, by_symbol, ctypes.CDLL(str(path)))
-        except OSError:  # cut short or of another machine: made again
+            return Library(path, shlex.join(command), True, by_symbol, ctypes.CDLL(str(path)))
+        except OSError:  # of another machine: made again
             pass
     _compile(command, options, text, path)
     try:
         handle = ctypes.CDLL(str(path))
     except OSError as error:
         raise CompilerFailed(f"{shlex.join(command)}: the library it made does not load: {error}") from error
-    return Library(path, " ".join(command), False, by_symbol, handle)
+    return Library(path, shlex.join(command), False, by_symbol, handle)
 
 
 def library_text(sources: Sequence[CSource]) -> str:
@@ -208,6 +210,13 @@ def find_compiler(cc: str | None = None) -> tuple[str, ...]:
     raise NoCompiler(f"no C compiler: looked for {', '.join(wanted)}; install gcc or clang, or set CC")
 
 
+def machine_lanes(cc: str | None = None, cpu: str | None = None) -> int:
+    """float32 in a vector register of the processor, for `emit`: what the compiler says of it. Raises NoCompiler."""
+    command = [*find_compiler(cc), *_machine_flags(cpu), "-dM", "-E", "-x", "c", os.devnull]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return 16 if "__AVX512F__" in said else 8 if "__AVX__" in said else 4
+
+
 def cache_folder() -> Path:
     """Where libraries are kept: REWRITE_ENGINE_CACHE, else the user's cache folder."""
     given = os.environ.get("REWRITE_ENGINE_CACHE")
@@ -235,9 +244,20 @@ def _compile(command: Sequence[str], options: Sequence[str], text: str, path: Pa
             if result.returncode or not made.exists():
                 said = "\n".join(result.stderr.strip().splitlines()[:20]) or f"exit status {result.returncode}"
                 raise CompilerFailed(f"{shlex.join(command)} failed on the kernels:\n{said}")
+            with made.open("ab") as file:  # loaders do not look behind the library
+                file.write(hashlib.sha256(made.read_bytes()).digest())
             os.replace(made, path)
     except OSError as error:
         raise RewriteError(f"cannot build kernels in {path.parent}: {error.strerror or error}") from error
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a cached library is there and ends with the hash of what is before."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
 def _machine_flags(cpu: str | None) -> tuple[str, ...]:

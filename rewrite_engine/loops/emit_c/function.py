@@ -1,4 +1,4 @@
-"""C functions of one nest: pointers from a table, a range of tasks, canonical names, so that equal nests are one text."""
+"""C functions of one nest: pointers from a table, a range of tasks, and canonical names: equal nests are one text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Contractions as matrix products by register tiles, for any index maps: what is batch, row, column and depth.
 
 In: a compute that is a sum of products of two loads. Out: a plan with the addresses of both operands and of the output
-over flat iterators b, m, y, x and the depth, or None where the form does not pay. Columns are y * pitch + x: where the
-right operand is contiguous along x and has rows `pitch` apart, it is read in place, the columns between the rows wasted.
+over flat iterators b, m, y, x and the depth, or None where the form does not pay. Columns are y * pitch + x: where
+the right operand is contiguous along x, its rows `pitch` apart, it is read in place and the columns between are wasted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """out[where] = post(sum over depth of left * right); b, m, y, x are the flat iterators (constants 0 where trivial)."""
+    """out[where] = post(sum over depth of left * right); b, m, y, x are flat iterators (constants where trivial)."""
 
     out: str
     batch: int
@@ -171,10 +171,11 @@ def _evaluate(index: Expr, values: Mapping[Expr, np.ndarray]) -> np.ndarray:
         if node.op == "const":
             done[node] = np.asarray(node.value)
         elif node.op == "lin":
-            constant, coefficients = node.value  # type: ignore[misc]
-            done[node] = np.asarray(constant + sum(k * arg for k, arg in zip(coefficients, args, strict=True)))
+            constant, coefficients = terms(node)
+            done[node] = np.asarray(constant + sum(k * done[atom] for atom, k in coefficients.items()))
         elif node.op == "fdiv":
-            done[node] = args[0] // node.value  # type: ignore[operator]
+            assert isinstance(node.value, int)
+            done[node] = args[0] // node.value
         else:
             done[node] = {"min": np.minimum, "max": np.maximum, "imul": np.multiply}[node.op](*args)
     return done[index]

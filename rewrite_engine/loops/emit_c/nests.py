@@ -16,7 +16,7 @@ from rewrite_engine.loops.emit_c.function import NestFunction, nest_function, ta
 from rewrite_engine.loops.emit_c.scalar import ELEMENT, combined
 from rewrite_engine.loops.emit_c.shape import Nest, nests
 from rewrite_engine.loops.emit_c.types import literal, stored
-from rewrite_engine.loops.emit_c.vector import LANE_FLOATS, Vectors
+from rewrite_engine.loops.emit_c.vector import Vectors
 from rewrite_engine.loops.expr import Expr, accumulator, postorder
 from rewrite_engine.loops.index import terms
 
@@ -225,9 +225,9 @@ def lane_loop(
 def _around(
     outer: Sequence[Expr], names: Mapping[Expr, str], levels: Sequence[Sequence[str]], innermost: Sequence[str]
 ) -> Written:
-    """Loops over `outer` around `innermost`; the leading ones are decoded from the task. levels[d] is bound in d loops."""
+    """Loops over `outer` around `innermost`, the leading ones decoded from the task. levels[d] is bound in d loops."""
     count, tasks = 0, 1
-    while count < len(outer) and (tasks < MOST_TASKS and count < len(outer) - 1 or tasks < LEAST_TASKS):
+    while count < len(outer) and tasks < (MOST_TASKS if count < len(outer) - 1 else LEAST_TASKS):
         tasks *= outer[count].extent
         count += 1
     lines = list(innermost)

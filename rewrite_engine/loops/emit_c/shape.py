@@ -1,4 +1,4 @@
-"""Nests put in shape before they are written: cut where conditions flip, iterators ordered and merged by their strides."""
+"""Nests put in shape before they are written: cut where conditions flip, iterators ordered and merged by strides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Nest:
 
 
 def nests(compute: Compute, tensors: Mapping[str, Buffer]) -> list[Nest]:
-    """The nests of a compute that is no scatter: one per box, iterators of extent 1 gone, the others in a good order."""
+    """The nests of a compute that is no scatter: one per box, no iterators of extent 1, the others in a good order."""
     return [_merged(_ordered(_flat_nest(box, tensors))) for box in boxes(compute)]
 
 

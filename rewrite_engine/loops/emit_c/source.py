@@ -70,7 +70,7 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
     """The C of a program, exported as `symbol`.
 
     `constants` are the positions of inputs that are the same in every run (parameters): they are packed once, where
-    that helps. `lanes` is the number of float32 in a vector register of the processor it is tuned for; the code is right
+    that helps. `lanes` is the number of float32 in a vector register of the processor it is tuned for; the code runs
     on any. Raises NotEmitted when the program has host operators.
     """
     if hosts := host_operators(program):

@@ -169,7 +169,7 @@ def staging_function(copy: Staged, tensors: Mapping[str, Buffer]) -> NestFunctio
 
 
 def _row(copy: Staged, n: int, phase_stride: int) -> tuple[list[str], list[str]]:
-    """One row at y, all of it filled; and copied from the source's row at x, which may begin before its first element."""
+    """One row at y, all of it filled; and copied from the source's row at x (which may begin before its elements)."""
     low, step = copy.lows[-1], copy.steps[-1]
     fill, width = literal(copy.fill, "float32"), copy.shape[-1]
     filled, copied = [], []

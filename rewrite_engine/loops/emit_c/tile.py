@@ -40,7 +40,8 @@ def tile_code(tile: Tile) -> str:
         "(int64_t depth, const float *a, const float *b, const int32_t *table, int64_t left, float *c) {"
     )
     rows, vectors = range(tile.rows), range(tile.vectors)
-    at_row = (lambda i: f"a[{i * tile.row_step} + k]") if tile.row_step else (lambda i: f"a[k * {tile.rows} + {i}]")
+    at_row = [f"a[{i * tile.row_step} + k]" if tile.row_step else f"a[k * {tile.rows} + {i}]" for i in rows]
+    any_row = f"a[i * {tile.row_step} + k]" if tile.row_step else f"a[k * {tile.rows} + i]"
     pointer = f"b + k * {tile.pitch}" if tile.pitch else "b + table[k]"
     last = tile.vectors - 1
 
@@ -53,7 +54,7 @@ def tile_code(tile: Tile) -> str:
             f"      const float *q = {pointer};",
             "      " + " ".join(f"re_f b{j} = {load[j]};" for j in vectors),
             *(
-                f"      {{ re_f x = re_splat({at_row(i)}); {' '.join(f'c{i}_{j} += x * b{j};' for j in vectors)} }}"
+                f"      {{ re_f x = re_splat({at_row[i]}); {' '.join(f'c{i}_{j} += x * b{j};' for j in vectors)} }}"
                 for i in rows
             ),
             "    }",
@@ -81,8 +82,7 @@ def tile_code(tile: Tile) -> str:
             "      re_f sum = re_splat(0.f);",
             "      const int64_t n = left - j < RE_W ? left - j : RE_W;",
             "      for (int64_t k = 0; n > 0 && k < depth; k++)",
-            f"        sum += re_splat({'a[i * %d + k]' % tile.row_step if tile.row_step else 'a[k * %d + i]' % tile.rows})"
-            f" * re_load_n({pointer} + j, n);",
+            f"        sum += re_splat({any_row}) * re_load_n({pointer} + j, n);",
             f"      re_store(c + i * {tile.columns} + j, sum);",
             "    }",
             "#endif",
@@ -101,7 +101,7 @@ def choose(rows: int, columns: int, lanes: int) -> tuple[int, int]:
         for height in range(1, min(rows, 24) + 1):
             if height * vectors + vectors + (0 if vectors == 4 else 1) > registers:
                 continue
-            tiles = -(-rows // height) * height * (-(-needed // vectors) * vectors if False else needed)
+            tiles = -(-rows // height) * height * needed
             reads = (height + vectors) / (height * vectors)
             filled = min(1.0, height * vectors / 10)
             cost = tiles * max(1.0, reads / 0.9) / filled * (1 + 0.1 / (height * vectors))

@@ -13,7 +13,7 @@ from rewrite_engine.loops.emit_c.binding import Bindings, Numbers, unknown
 from rewrite_engine.loops.emit_c.scalar import ELEMENT
 from rewrite_engine.loops.emit_c.types import convert, lift
 from rewrite_engine.loops.expr import Expr
-from rewrite_engine.loops.index import bounds, linear, subtract, terms
+from rewrite_engine.loops.index import bounds, subtract, terms
 
 LANE_FLOATS = ("float32", "float16", "bfloat16")
 """Types whose elements are held as float32 lanes."""
@@ -201,14 +201,22 @@ class Vectors(Bindings):
         step, (low, high) = self._step(difference), bounds(difference)
         if step is None or low < -LARGEST_LANE_INDEX or high > LARGEST_LANE_INDEX:
             return None
-        constant, coefficients = terms(difference)
-        rest = linear(constant, {atom: k for atom, k in coefficients.items()})
-        first = self.uniform_at(rest)
+        first = self.uniform_at(difference)
         lanes = f"re_iota() * {step} + (int32_t)({first})"
         return f"RE_TRUE(0 {_COMPARE[node.op]} {lanes})" if node.op != "eq" else f"RE_TRUE(({lanes}) == 0)"
 
     def _by_lane(self, node: Expr) -> str:
         """The node lane by lane, from its definition; what is the same in all lanes is computed once, outside."""
+        name = self.numbers.fresh("w")
+        is_mask = node.dtype == "bool"
+        result = "-(int32_t)({0})" if is_mask else lift("{0}", node.dtype)
+        lines = self._each_lane(node, f"RE_LANE({name}, l) = {result};")
+        self.lines[self.depth[node]] += [f"{'re_i' if is_mask else 're_f'} {name} = {{0}};", *lines]
+        self.vectors[node] = name
+        return name
+
+    def _each_lane(self, node: Expr, statement: str) -> list[str]:
+        """A loop over the lanes that are used: the statement with the node's scalar in it."""
         self._set_depth(node)
         position = f"{self.names.get(self.lane, 'lane')}_l"
         names = {self.lane: position}
@@ -226,24 +234,16 @@ class Vectors(Bindings):
                 stack.extend(inner.args)
         inside = Bindings(dict.fromkeys(names, 0), names, self.buffers, self.numbers)
         (value,) = inside.add(node)
-        name = self.numbers.fresh("w")
-        is_mask = node.dtype == "bool"
-        text = f"-(int32_t)({value})" if is_mask else lift(value, node.dtype)
         moves = self.lane in self.names
         head = [f"const int64_t {position} = {self.names[self.lane]} + l;", f"(void){position};"] if moves else []
-        self.lines[self.depth[node]] += [
-            f"{'re_i' if is_mask else 're_f'} {name} = {{0}};",
-            f"for (int64_t l = 0; l < {self.count}; l++) {{",
-            *head,
-            *inside.lines[0],
-            f"RE_LANE({name}, l) = {text};",
-            "}",
-        ]
-        self.vectors[node] = name
-        return name
+        loop = f"for (int64_t l = 0; l < {self.count}; l++) {{"
+        return [loop, *head, *inside.lines[0], statement.replace("{0}", value), "}"]
 
-    def store(self, buffer: str, address: Expr, value: Expr) -> bool:
-        """Stores the lanes of `value` from `address` on, at the depth of the lane; False when it is not contiguous."""
+    def store(self, buffer: str, address: Expr, value: Expr, by_lane: bool = False) -> bool:
+        """Stores the lanes of `value` from `address` on, at the depth of the lane.
+
+        False when it is not contiguous, or has no vector form (and is not to be stored lane by lane).
+        """
         if self._step(address) != 1:
             return False
         dtype = value.dtype
@@ -252,7 +252,11 @@ class Vectors(Bindings):
         if source.dtype not in (*LANE_FLOATS, "bool"):
             source = value
             if value.dtype not in (*LANE_FLOATS, "bool"):
-                return False
+                if by_lane:
+                    pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
+                    lines = self._each_lane(value, f"({pointer})[l] = {{0}};")
+                    level += lines
+                return by_lane
         text = self.lanes(source)
         pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
         if dtype == "float32":
@@ -269,9 +273,8 @@ class Vectors(Bindings):
             element = "RE_LANE(lanes, l) != 0" if source.dtype == "bool" else "RE_LANE(lanes, l)"
             kind, plain = ("re_i", "bool") if source.dtype == "bool" else ("re_f", "float32")
             converted = convert(f"({element})", plain, dtype, bool(value.value))
-            level.append(
-                f"{{ const {kind} lanes = {text}; for (int64_t l = 0; l < {self.count}; l++) ({pointer})[l] = {converted}; }}"
-            )
+            each = f"for (int64_t l = 0; l < {self.count}; l++) ({pointer})[l] = {converted};"
+            level.append(f"{{ const {kind} lanes = {text}; {each} }}")
         return True
 
 
