@@ -16,11 +16,13 @@ from rewrite_engine.language.check_patterns import bare, check_patterns
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
+from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import walk
 from rewrite_engine.operators.types import ITEM_BITS
 
 
+@collector_paused()
 def check(scope: Scope, named: frozenset[str]) -> list[Problem]:
     """The problems of a scope; `named` are the files in which unused declarations are worth a warning."""
     problems: list[Problem] = []

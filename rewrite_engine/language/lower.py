@@ -7,9 +7,7 @@ the problems met: too many variants, names that cannot be resolved. The expansio
 from __future__ import annotations
 
 import dataclasses
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import declared, syntax
@@ -20,31 +18,16 @@ from rewrite_engine.language.layout import Source
 from rewrite_engine.language.lower_operators import operator_sources
 from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.language.names import LoweringError, NamesCache
+from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.program import Program, RestFlags
 from rewrite_engine.language.scope import Scope, TargetScope
 
 Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
 
 
+@collector_paused()
 def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     """Every rule, capability and named pattern of `scope` in core form; `<=>` gives two rules, "r" and "r<="."""
-    with _collector_paused():
-        return _core_rules(scope)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Compiled rules are many small objects that all stay: collecting garbage meanwhile only costs time."""
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
-
-
-def _core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     cache = NamesCache(scope)
     found: list[CoreRule] = []
     problems: list[Problem] = []

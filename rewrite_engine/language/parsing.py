@@ -6,6 +6,7 @@ from typing import Any
 
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language.grammar import parser
+from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.reader import read
 from rewrite_engine.language.syntax import Expr, RuleFile
 from rewrite_engine.language.tree import Context, TooDeep, convert
@@ -16,6 +17,7 @@ def normalise(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
+@collector_paused()
 def parse(text: str, path: str) -> tuple[RuleFile, list[Problem]]:
     """The declarations of a rule file that can be read, and every syntax error in it. `path` is for messages.
 

@@ -11,7 +11,8 @@ import re
 from typing import Any
 
 from rewrite_engine.diagnostics import Span
-from rewrite_engine.language.tables import Rule, Tables, tables
+from rewrite_engine.language.syntax import Name
+from rewrite_engine.language.tables import Tables, tables
 from rewrite_engine.language.tree import Context, finish, handlers
 
 WHOLE_WORD = "(?![A-Za-z0-9_])"
@@ -138,7 +139,7 @@ class _Run:
     def __init__(self, known: Tables, stream: Tokens, context: Context, entry: str) -> None:
         self.known, self.stream, self.context = known, stream, context
         self.first, self.last = known.starts[entry], known.ends[entry]
-        self.handlers = handlers()
+        self.handlers = [handlers().get(rule.name) for rule in known.rules]
         self.renamed: dict[tuple[int, int, int], int] = {}
         self.read_as: list[int] = []  # the terminal that each token was read as
 
@@ -146,16 +147,18 @@ class _Run:
         """The value of the entry point; None for a syntax error."""
         rules, actions, goto = self.known.rules, self.known.actions, self.known.goto
         kinds, words, last = self.stream.kinds, self.stream.words, self.last
-        renamed, read_as = self.renamed, self.read_as
+        renamed, read_as, path = self.renamed, self.read_as, self.context.path
+        texts, lines, columns = self.stream.texts, self.stream.lines, self.stream.columns
         states: list[int] = [self.first]
         values: list[Any] = []
-        spans: list[tuple[int, int]] = []  # first and last token of each value; (-1, -1) where it has none
+        begins: list[int] = []  # the first token of each value, -1 where it has none
+        ends: list[int] = []
         depths: list[int] = []
         index = 0
+        row = actions[self.first]
         while True:
-            row = actions[states[-1]]
             terminal = words[index]
-            if terminal not in row or not terminal:
+            if not terminal or terminal not in row:
                 terminal = kinds[index]
             while True:
                 action = row.get(terminal)
@@ -172,24 +175,46 @@ class _Run:
                     states[-1] = top
                     row = actions[top]
                     continue
-                size = rule.size
-                if size:
-                    del states[-size:]
-                    value, depth, span = self._reduce(rule, values[-size:], spans[-size:], depths[-size:])
-                    del values[-size:], spans[-size:], depths[-size:]
+                if rule.plain:  # a name: most of all nodes
+                    token = begins[-1]
+                    line, column, text = lines[token], columns[token], texts[token]
+                    values[-1] = Name(Span(path, line, column, line, column + len(text)), text)
+                    depths[-1] = 1
+                    states.pop()
                 else:
-                    value, depth, span = self._reduce(rule, [], [], [])
-                values.append(value)
-                spans.append(span)
-                depths.append(depth)
+                    size = rule.size
+                    if size == 1:
+                        begin, end = begins[-1], ends[-1]
+                        value, depth = self._made(-action, values[-1:], depths[-1], begin, end)
+                        values[-1], depths[-1] = value, depth
+                        states.pop()
+                    elif size:
+                        begin, end = begins[-size], ends[-1]
+                        if begin < 0 or end < 0:  # its first or last part has no token
+                            begin = next((token for token in begins[-size:] if token >= 0), -1)
+                            end = max(ends[-size:])
+                        value, depth = self._made(-action, values[-size:], max(depths[-size:]), begin, end)
+                        del values[-size:], begins[-size:], ends[-size:], depths[-size:], states[-size:]
+                        values.append(value)
+                        begins.append(begin)
+                        ends.append(end)
+                        depths.append(depth)
+                    else:
+                        value, depth = self._made(-action, [], 0, -1, -1)
+                        values.append(value)
+                        begins.append(-1)
+                        ends.append(-1)
+                        depths.append(depth)
                 top = goto[states[-1]][rule.symbol]
                 states.append(top)
                 if top == last and not terminal:
                     return values[-1]
                 row = actions[top]
+            row = actions[action - 1]
             states.append(action - 1)
             values.append(index)
-            spans.append((index, index))
+            begins.append(index)
+            ends.append(index)
             depths.append(0)
             read_as.append(terminal)
             index += 1
@@ -202,42 +227,35 @@ class _Run:
                 return top
             top = self.known.goto[below][self.known.rules[-action].symbol]
 
-    def _reduce(
-        self, rule: Rule, values: list[Any], spans: list[tuple[int, int]], depths: list[int]
-    ) -> tuple[Any, int, tuple[int, int]]:
-        """The value of a rule, how deep it nests, and its first and last token."""
-        first = last = -1
-        for begin, end in spans:
-            if begin >= 0:
-                if first < 0:
-                    first = begin
-                last = end
+    def _made(self, number: int, values: list[Any], deepest: int, begin: int, end: int) -> tuple[Any, int]:
+        """The value of a rule whose parts have these values, and how deep it nests."""
+        rule = self.known.rules[number]
         children: list[Any] = []
         for position, is_token, spliced, absent in rule.parts:
             if absent:
                 children += [None] * absent
             value = values[position]
             if is_token:
-                value = self.stream.token(value, self.read_as[value])
-            if not spliced:
+                children.append(self.stream.token(value, self.read_as[value]))
+            elif not spliced:
                 children.append(value)
-            elif position == 0 and rule.spliced and not children:
+            elif rule.spliced and not children:
                 children = value  # a list that grows to the left is carried on
             else:
                 children += value
         if rule.after:
             children += [None] * rule.after
-        deepest = max(depths) if depths else 0
         if rule.spliced:
-            return children, deepest, (first, last)
+            return children, deepest
         if rule.single and len(children) == 1:
-            return children[0], deepest, (first, last)
-        stream, path = self.stream, self.context.path
-        if first < 0:
-            span = Span(path, 1, 1, 1, 1)
+            return children[0], deepest
+        stream = self.stream
+        if begin < 0:
+            span = Span(self.context.path, 1, 1, 1, 1)
         else:
-            columns, lines = stream.columns, stream.lines
-            span = Span(path, lines[first], columns[first], lines[last], columns[last] + len(stream.texts[last]))
-        value = self.handlers[rule.name](self.context, span, children)
-        value, depth = finish(self.context, span, value, deepest + 1)
-        return value, depth, (first, last)
+            line, column = stream.lines[begin], stream.columns[begin]
+            end_column = stream.columns[end] + len(stream.texts[end])
+            span = Span(self.context.path, line, column, stream.lines[end], end_column)
+        function = self.handlers[number]
+        assert function is not None, rule.name
+        return finish(self.context, span, function(self.context, span, children), deepest + 1)

@@ -31,6 +31,7 @@ class Rule:
     spliced: bool  # a helper: its children go to the rule that uses it
     single: bool  # with one child, it is that child
     unit: bool  # it only renames its one part
+    plain: bool  # it makes a name of its one token
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,8 @@ def _rule(rule: Any, symbols: list[str]) -> list[Any]:
     single = bool(options.expand1 and not rule.alias)
     unit = single and len(expansion) == 1 and parts == [[0, False, False, 0]] and not nones
     spliced = rule.origin.name.startswith("_")
-    return [symbols.index(rule.origin.name), len(expansion), str(name), parts, nones, spliced, single, unit]
+    plain = name in ("name", "operator_name") and len(expansion) == 1
+    return [symbols.index(rule.origin.name), len(expansion), str(name), parts, nones, spliced, single, unit, plain]
 
 
 def main() -> None:

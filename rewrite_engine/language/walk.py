@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from rewrite_engine.language import syntax
+
+
+_PLAIN = re.compile(r"(str|bool|int|float|Fraction|None|tuple|\W|\.\.\.)*")
+
+
+@cache
+def _inner(kind: Any) -> tuple[str, ...]:
+    """The fields of a class of nodes that may hold nodes, the last one first."""
+    return tuple(
+        field.name for field in reversed(fields(kind)) if not _PLAIN.fullmatch(field.type) and field.type != "Span"
+    )
 
 
 def _fields(node: object) -> tuple[str, ...]:
@@ -20,16 +32,27 @@ def _parts(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "span")
 
 
+_NODES = frozenset(
+    kind
+    for kind in vars(syntax).values()
+    if isinstance(kind, type) and (issubclass(kind, syntax.Node) or kind is syntax.Tail)
+)
+
+
 def walk(roots: Iterable[object]) -> Iterator[Any]:
     """Every node (and tail) in `roots`, parents before children, in the order of the text."""
     pending: list[Any] = list(reversed(list(roots)))
     while pending:
         node = pending.pop()
-        if isinstance(node, tuple):
-            pending.extend(reversed(node))
-        elif isinstance(node, syntax.Node | syntax.Tail):
+        kind = type(node)
+        if kind is tuple:
+            pending += node[::-1]
+        elif kind in _NODES:
             yield node
-            pending.extend(getattr(node, name) for name in reversed(_fields(node)))
+            for name in _inner(kind):
+                value = getattr(node, name)
+                if value:  # not None, not ()
+                    pending.append(value)
 
 
 def parts_of(node: syntax.Node | syntax.Tail) -> tuple[object, ...]:
