@@ -1,4 +1,4 @@
-"""PlanDevices: marks of a user's model honoured and used up, devices propagated both ways, one copy per value and device."""
+"""PlanDevices: marks honoured and used up, devices propagated both ways, one copy per value and device."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def priority(explored: Explored, options: Options) -> Solution | None:
 
 
 def by_order(explored: Explored, targets: Sequence[str]) -> Rank:
-    """The ranking of `priority`: these targets in this order (all but the host where there are none), then the others."""
+    """The ranking of `priority`: these targets in this order (without any, all but the host), then the others."""
     names = [target.name for target in explored.problem.targets]
     order = list(targets) or [name for name in names if name != "host"]
     rank = {names.index(name): k for k, name in enumerate(order) if name in names}
