@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rewrite_engine.language import core, names, syntax
 from rewrite_engine.language.forks import AttributeClause, Clause, EqualClause, GuardClause, LiteralClause, TypeClause
 from rewrite_engine.language.names import Cell, Frame
+from rewrite_engine.language.walk import parts_of
 
 if TYPE_CHECKING:
     from rewrite_engine.language.layout import Draft
@@ -86,6 +86,5 @@ def _print(expr: object, frame: Frame, numbers: Numbers) -> object:
     if isinstance(expr, tuple):
         return tuple(_print(item, frame, numbers) for item in expr)
     if isinstance(expr, syntax.Node):
-        fields = (getattr(expr, field.name) for field in dataclasses.fields(expr) if field.name != "span")
-        return (type(expr).__name__, *(_print(value, frame, numbers) for value in fields))
+        return (type(expr).__name__, *(_print(value, frame, numbers) for value in parts_of(expr)))
     return repr(expr)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rewrite_engine.language import syntax
 
-
 _PLAIN = re.compile(r"(str|bool|int|float|Fraction|None|tuple|\W|\.\.\.)*")
 
 
@@ -44,7 +43,7 @@ def walk(roots: Iterable[object]) -> Iterator[Any]:
     pending: list[Any] = list(reversed(list(roots)))
     while pending:
         node = pending.pop()
-        kind = type(node)
+        kind: Any = type(node)
         if kind is tuple:
             pending += node[::-1]
         elif kind in _NODES:
