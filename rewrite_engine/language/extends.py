@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import locate, syntax
-from rewrite_engine.language.syntax import Composite, Supports, TargetDecl, Without
+from rewrite_engine.language.dimensions import dimension_of
+from rewrite_engine.language.syntax import Composite, OptionDecl, Supports, TargetDecl, Without
 
 if TYPE_CHECKING:
     from rewrite_engine.language.scope import TargetScope
@@ -113,6 +114,12 @@ def _extended(target: TargetScope, base: TargetScope | None, problems: list[Prob
                     notes=((capability.span, "this one"),),
                 )
             )
+    for option in (item for opening in target.openings for item in opening.items if isinstance(item, OptionDecl)):
+        before = dimension_of(base.options[option.name], {}) if option.name in base.options else None
+        now = dimension_of(option.value, {})
+        if before is not None and now is not None and before != now:
+            message = f"option `{option.name}` of `{base.name}` is {before}, found {now}"
+            problems.append(Problem(option.span, message))
     given = any(opening.device is not None for opening in target.openings)
     return replace(
         target,
