@@ -113,7 +113,7 @@ def product(
     in_place, pitch = (False, width) if right.name in constants else _in_place(operands[1], x, y, width, lines)
     row_step = 0 if left.name in constants else _row_step(operands[0], m, n_rows)
     total = (lines - 1) * pitch + width
-    height, vectors = choose(n_rows, total, lanes)
+    height, vectors = choose(n_rows, total, n_depth, lanes)
     return Product(
         compute.out, math.prod(a.extent for a in batch_axes), n_rows, lines, width, n_depth, b, m, y, x,
         operands[0], operands[1], substitute(where, digits), None if post is None else substitute(post, digits),
