@@ -173,6 +173,11 @@ def same_numbers(module: Module, text: str = CHAIN) -> None:
     onnx.checker.check_model(ir.serde.serialize_model(strip(module.model)), full_check=True)
 
 
+def test_a_reloaded_module_has_the_targets_that_it_had(tmp_path: Path):
+    save_module(apply(AnnotateTarget(["fast"], small()), module_of()), tmp_path)
+    assert [target.name for target in load_module(tmp_path, small()).machine.targets] == ["host", "fast"]
+
+
 def test_the_largest_composite_becomes_a_function():
     merged = untouched(MergeComposite(small(), ["fast"]), module_of())
     assert operators(merged) == ["rewrite_engine.composite::fast.triple.1", "Relu"]
