@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+AHEAD = 4096
+"""Packed rows are asked for so many elements ahead: weights come from memory, and tiles lie one after the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """`rows` times `vectors` vectors of `lanes` columns.
@@ -52,6 +56,7 @@ def tile_code(tile: Tile) -> str:
         return [
             "    for (int64_t k = 0; k < depth; k++) {",
             f"      const float *q = {pointer};",
+            *([] if tile.row_step else [f"      __builtin_prefetch(a + k * {tile.rows} + {AHEAD});"]),
             "      " + " ".join(f"re_f b{j} = {load[j]};" for j in vectors),
             *(
                 f"      {{ re_f x = re_splat({at_row[i]}); {' '.join(f'c{i}_{j} += x * b{j};' for j in vectors)} }}"
