@@ -134,6 +134,16 @@ def test_equal_constants_are_one_value() -> None:
     assert len({found.class_of[i] for i in found.terms.outputs}) == 1
 
 
+def test_swapped_operands_of_a_commutative_operator_are_one_value() -> None:
+    g = Graph()
+    x, y = g.input(4), g.input(4)
+    one, other = g.op("Add", x, y), g.op("Add", y, x)
+    third = g.op("Sub", one, other)
+    found = explored(g, [one, other, third], "target lib on host { flops 1TFLOPS supports Add(a, b) if a.rank == 1 }")
+    assert found.class_of[one] == found.class_of[other]
+    assert found.class_of[third] not in (found.class_of[one], found.class_of[x])
+
+
 def test_an_absent_input_is_no_value() -> None:
     g = Graph()
     x, high = g.input(4), g.constant(6.0)

@@ -96,6 +96,7 @@ class Table:
             text += (
                 f"\n(relation {self.view} (V V i64 V))"
                 f"\n(rule ((= o ({self.symbol} x y a))) (({self.view} x y a o) ({self.view} y x a o)) :ruleset view)"
+                f"\n(rule ((= o ({self.symbol} x y a)) (= p ({self.symbol} y x a))) ((union o p)) :ruleset view)"
             )
         return text
 

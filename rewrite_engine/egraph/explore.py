@@ -62,7 +62,7 @@ def explore(
     targets = {target.name for target in machine.targets}
     with Session() as session:
         encoding = load(session, terms)
-        session.run_once("view")
+        session.saturate("view")
         clock("encode", time.perf_counter() - started)
         started = time.perf_counter()
         rewrites = Compiler(encoding, "find")
@@ -89,7 +89,7 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
         progress.rounds += 1
         if not session.run_once("apply") and not answered:
             break
-        session.run_once("view")
+        session.saturate("view")
         sizes = session.sizes()
         if sum(sizes[table.symbol] for table in encoding.tables) > limits.nodes:
             progress.status = "nodes"
