@@ -80,7 +80,11 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
     steps = _Steps([], [], {}, [])
     for statement in statements:
         if isinstance(statement, Staged):
-            _add(steps, staging_function(statement, tensors))
+            once = statement.source in fixed
+            if once:
+                fixed.add(statement.target)
+                steps.prepared.append(statement.target)
+            _add(steps, staging_function(statement, tensors), once)
         elif isinstance(statement, Compute):
             _compute(steps, statement, tensors, fixed, lanes)
     places = {name: f"inputs[{position}]" for position, name in enumerate(program.inputs)}

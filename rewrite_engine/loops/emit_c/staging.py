@@ -1,4 +1,4 @@
-"""Copies of what windows read: with a border where the program guards its reads, and strides of the lanes taken apart.
+"""Copies of what reductions read: with a border where reads are guarded, strides taken apart, 16-bit floats as float32.
 
 In: a program. Out: the same program in which reductions read such copies, so that their reads are contiguous and need
 no guard. A copy holds the part of a tensor that is read; an axis that is read with a step of 2 becomes two axes, the
@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rewrite_engine.loops.compute import Buffer, Compute, Program, Statement
-from rewrite_engine.loops.contraction import contraction
+from rewrite_engine.loops.contraction import contraction, is_windowed
+from rewrite_engine.loops.dtypes import INDEX, identity
 from rewrite_engine.loops.emit_c.function import NestFunction, nest_function, task_loop
-from rewrite_engine.loops.emit_c.types import literal
-from rewrite_engine.loops.expr import Expr, load, postorder, substitute
+from rewrite_engine.loops.emit_c.types import literal, stored
+from rewrite_engine.loops.emit_c.vector import LANE_FLOATS
+from rewrite_engine.loops.expr import Expr, const, load, postorder, substitute
 from rewrite_engine.loops.grid import affine, padded_load
 from rewrite_engine.loops.index import bounds, flatten, row_major, terms
 
@@ -61,10 +63,31 @@ def staged(program: Program) -> tuple[list[Statement | Staged], dict[str, Buffer
     statements: list[Statement | Staged] = []
     for statement in program.statements:
         if isinstance(statement, Compute) and _is_window(statement):
+            statement = trimmed(statement)
             copies, statement = _stage(statement, tensors)
             statements += copies
         statements.append(statement)
     return statements, tensors
+
+
+def trimmed(compute: Compute) -> Compute:
+    """sum over r < 9 of select(r < 4, x, 0) => sum over r < 4 of x: what only adds the identity is not visited."""
+    assert compute.combine is not None
+    body = compute.body
+    if body.op != "select" or body.args[2] is not const(identity(compute.combine, body.dtype), body.dtype):
+        return compute
+    extents = {it.expr: it.extent for it in compute.reduction if it.extent > 1}
+    for condition in body.args[0].args if body.args[0].op == "and" else body.args[:1]:
+        if condition.op not in ("lt", "le") or condition.args[0].dtype != INDEX:
+            continue
+        constant, coefficients = terms(condition.args[1] - condition.args[0])
+        if len(coefficients) == 1 and (axis := next(iter(coefficients))) in extents and coefficients[axis] == -1:
+            limit = constant + (condition.op == "le")  # axis < limit
+            if 0 < limit < extents[axis]:
+                extents[axis] = limit
+    iters = tuple(replace(it, extent=extents.get(it.expr, it.extent)) for it in compute.iters)
+    moved = {it.expr: new.expr for it, new in zip(compute.iters, iters, strict=True) if it != new}
+    return replace(compute, iters=iters, body=substitute(body, moved)) if moved else compute
 
 
 def _is_window(compute: Compute) -> bool:
@@ -79,14 +102,15 @@ def _stage(compute: Compute, tensors: dict[str, Buffer]) -> tuple[list[Staged], 
     copies: dict[Staged, str] = {}
     replaced: dict[Expr, Expr] = {}
     for node in postorder(compute.body):
-        source, fill = node, 0.0
-        if node.op == "select" and node.args[1].op == "load" and node.dtype == "float32":
-            padded = padded_load(node, (tensors[node.args[1].name].shape,))
+        value = node.args[1] if node.op == "select" else node
+        source, fill = value.args[0] if value.op == "cast" else value, 0.0
+        if node.dtype != "float32" or source.op != "load" or source.dtype not in LANE_FLOATS:
+            continue
+        if node.op == "select":
+            padded = padded_load(node, (tensors[source.name].shape,))
             if padded is None:
                 continue
-            source, fill = padded.load, float(padded.fill.value)  # type: ignore[arg-type]
-        elif node.op != "load" or node.dtype != "float32":
-            continue
+            fill = float(padded.fill.value)  # type: ignore[arg-type]
         copy = _copy(compute, node, source, fill, lane, multiplies, tensors)
         if copy is not None:
             name = copies.setdefault(copy, f"{compute.out}.staged{len(copies)}")
@@ -114,7 +138,10 @@ def _copy(
     shape = tensors[source.name].shape
     parallel = {it.expr for it in compute.parallel}
     along = terms(source.args[-1])[1].get(lane, 0) if lane is not None else 0
-    if node is source:
+    if node.op == "cast":
+        if not multiplies and not is_windowed(compute):
+            return None
+    elif node is source:
         inside = all(low >= 0 and high < n for (low, high), n in zip(map(bounds, source.args), shape, strict=True))
         if not inside or along not in STEPS[1:] or not (multiplies or len(terms(source.args[-1])[1]) > 1):
             return None
@@ -157,9 +184,10 @@ def staging_function(copy: Staged, tensors: Mapping[str, Buffer]) -> NestFunctio
             if step > 1:
                 place.append(f"{name} % {step} * {phase_stride[axis]}")
     source = " + ".join([f"b1 + ({start})", *(f"{names[axis]} * {strides[axis]}" for axis in outer)])
-    filled, copied = _row(copy, shape[-1], phase_stride.get(rank - 1, 0))
+    kind = tensors[copy.source].dtype
+    filled, copied = _row(copy, shape[-1], phase_stride.get(rank - 1, 0), "" if kind == "float32" else f"_{kind}")
     row = [f"float *y = {' + '.join(place)};"]
-    body = [f"const float *x = {source};", *copied]
+    body = [f"const {stored(kind)} *x = {source};", *copied]
     row += [f"if ({' && '.join(inside)}) {{", *body, "} else {", *filled, "}"] if inside else body
     tasks = math.prod(copy.extents[axis] for axis in outer)
     lines = task_loop([names[axis] for axis in outer], [copy.extents[axis] for axis in outer], row)
@@ -168,7 +196,7 @@ def staging_function(copy: Staged, tensors: Mapping[str, Buffer]) -> NestFunctio
     return nest_function(lines, buffers, frozenset((copy.target,)), tensors, tasks, points, "staged copy")
 
 
-def _row(copy: Staged, n: int, phase_stride: int) -> tuple[list[str], list[str]]:
+def _row(copy: Staged, n: int, phase_stride: int, kind: str) -> tuple[list[str], list[str]]:
     """One row at y, all of it filled; and copied from the source's row at x (which may begin before its elements)."""
     low, step = copy.lows[-1], copy.steps[-1]
     fill, width = literal(copy.fill, "float32"), copy.shape[-1]
@@ -181,7 +209,7 @@ def _row(copy: Staged, n: int, phase_stride: int) -> tuple[list[str], list[str]]
         copied += [f"re_fill({place}, {fill}, {first});"] if first else []
         if end > first:
             source = f"x + {phase + first * step}"
-            call = f"re_copy_step({place} + {first}, {source}, {step}, {end - first});"
-            copied.append(call if step > 1 else f"re_copy({place} + {first}, {source}, {end - first});")
+            call = f"re_copy_step{kind}({place} + {first}, {source}, {step}, {end - first});"
+            copied.append(call if step > 1 else f"re_copy{kind}({place} + {first}, {source}, {end - first});")
         copied += [f"re_fill({place} + {end}, {fill}, {width - end});"] if end < width else []
     return filled, copied

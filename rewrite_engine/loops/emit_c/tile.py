@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 AHEAD = 4096
 """Packed rows are asked for so many elements ahead: weights come from memory, and tiles lie one after the other."""
 

@@ -210,4 +210,17 @@ RE_INLINE void re_copy_step(float *y, const float *x, int64_t step, int64_t n) {
   for (; i + RE_W < n; i += RE_W) re_store(y + i, step == 2 ? re_load_two(x + 2 * i) : re_load_step(x + i * step, step, RE_W));
   for (; i < n; i += RE_W) re_store_n(y + i, re_load_step(x + i * step, step, n - i < RE_W ? n - i : RE_W), n - i < RE_W ? n - i : RE_W);
 }
+
+#define RE_COPIER(type) \
+  RE_INLINE void re_copy_##type(float *y, const uint16_t *x, int64_t n) { \
+    for (int64_t i = 0; i < n; i += RE_W) { \
+      const int64_t left = n - i < RE_W ? n - i : RE_W; \
+      re_store_n(y + i, re_load_##type(x + i, left), left); \
+    } \
+  } \
+  RE_INLINE void re_copy_step_##type(float *y, const uint16_t *x, int64_t step, int64_t n) { \
+    for (int64_t i = 0; i < n; i++) y[i] = re_from_##type(x[i * step]); \
+  }
+RE_COPIER(float16)
+RE_COPIER(bfloat16)
 #endif
