@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewrite_engine.loops.compute import Buffer, Compute
-from rewrite_engine.loops.contraction import contraction
+from rewrite_engine.loops.contraction import Contraction, contraction
 from rewrite_engine.loops.dtypes import INDEX
 from rewrite_engine.loops.emit_c.binding import flat
 from rewrite_engine.loops.emit_c.scalar import ELEMENT
@@ -22,7 +22,10 @@ from rewrite_engine.loops.emit_c.tile import choose
 from rewrite_engine.loops.expr import Expr, const, postorder, substitute, var
 from rewrite_engine.loops.index import flatten, linear, terms, unflatten
 
-LEAST_COLUMNS, LEAST_ROWS, LEAST_DEPTH = 4, 2, 2
+LEAST_COLUMNS, LEAST_DEPTH = 4, 4
+FEW_COLUMNS, MANY_ROWS = 7, 16
+"""With so few columns and so many rows the lanes go over the rows, if the rows' operand can be packed once."""
+
 MOST_WASTE = 1.45
 """Columns computed per column needed, beyond which the right operand is packed instead of read in place."""
 
@@ -70,8 +73,10 @@ def product(
     compute: Compute, tensors: Mapping[str, Buffer], lanes: int, constants: Collection[str] = ()
 ) -> Product | None:
     """The plan of a contraction, or None. Operands among `constants` are packed once, so their order is free."""
-    spec = contraction(compute)
-    if spec is None or compute.body.dtype != "float32" or compute.is_scatter:
+    if compute.body.dtype != "float32" or compute.is_scatter:
+        return None
+    spec = contraction(compute) or _one_row(compute)
+    if spec is None:
         return None
     where = flatten(compute.index, tensors[compute.out].shape)
     strides = terms(where)[1]
@@ -81,15 +86,20 @@ def product(
     lane = next((axis for axis, stride in strides.items() if stride == 1), None)
     if lane in rows:
         left, right, rows, columns = right, left, columns, rows
-    if lane not in columns or not rows or left.op != "load" or right.op != "load":
+    if lane not in columns or left.op != "load" or right.op != "load":
         return None
+    few = math.prod(axis.extent for axis in columns) <= FEW_COLUMNS
+    if few and math.prod(axis.extent for axis in rows) >= MANY_ROWS and left.name in constants:
+        if compute.post is not None and compute.post.dtype != "float32":
+            return None
+        left, right, rows, columns = right, left, columns, rows
 
     def outermost_first(axes: Sequence[Expr]) -> list[Expr]:
         return sorted(axes, key=lambda axis: -strides.get(axis, 0))
 
     batch_axes, row_axes, column_axes = map(outermost_first, (spec.batch, rows, columns))
     n_rows, n_columns, n_depth = (math.prod(a.extent for a in axes) for axes in (row_axes, column_axes, spec.depth))
-    if n_columns < LEAST_COLUMNS or n_rows < LEAST_ROWS or n_depth < LEAST_DEPTH:
+    if n_columns < LEAST_COLUMNS or n_depth < LEAST_DEPTH:
         return None
     addresses = [flat(operand, tensors).args[0] for operand in (left, right)]
     post = None if compute.post is None else flat(compute.post, tensors)
@@ -110,8 +120,14 @@ def product(
         if operand is None:
             return None
         operands.append(operand)
-    in_place, pitch = (False, width) if right.name in constants else _in_place(operands[1], x, y, width, lines)
-    row_step = 0 if left.name in constants else _row_step(operands[0], m, n_rows)
+    in_place, pitch = _in_place(operands[1], x, y, width, lines, lanes if n_rows == 1 else 0)
+    row_step = _row_step(operands[0], m, n_rows)
+    if n_rows == 1 and not (in_place and row_step):
+        return None
+    if right.name in constants:
+        in_place, pitch = False, width
+    if left.name in constants and n_rows > 1:
+        row_step = 0
     total = (lines - 1) * pitch + width
     height, vectors = choose(n_rows, total, n_depth, lanes)
     return Product(
@@ -119,6 +135,20 @@ def product(
         operands[0], operands[1], substitute(where, digits), None if post is None else substitute(post, digits),
         pitch, in_place, row_step, height, vectors, lanes,
     )  # fmt: skip
+
+
+def _one_row(compute: Compute) -> Contraction | None:
+    """A sum of products in which one factor has all iterators (depthwise windows): one row for each of the other's."""
+    if compute.combine != "sum" or compute.body.op != "mul" or any(arg.op != "load" for arg in compute.body.args):
+        return None
+    left, right = sorted(compute.body.args, key=lambda factor: len(factor.variables))
+    depth = tuple(it.expr for it in compute.reduction if it.extent != 1)
+    parallel = [it.expr for it in compute.parallel if it.extent != 1]
+    columns = [axis for axis in parallel if axis not in left.variables][-2:]
+    if not depth or not columns or not left.variables.issuperset(depth) or not left.variables <= right.variables:
+        return None
+    batch = tuple(axis for axis in parallel if axis not in columns)
+    return Contraction(left, right, batch, (), tuple(columns), depth)
 
 
 def _digits(name: str, axes: Sequence[Expr]) -> tuple[dict[Expr, Expr], Expr]:
@@ -181,14 +211,21 @@ def _evaluate(index: Expr, values: Mapping[Expr, np.ndarray]) -> np.ndarray:
     return done[index]
 
 
-def _in_place(right: Operand, x: Expr, y: Expr, width: int, lines: int) -> tuple[bool, int]:
-    """Whether the right operand is contiguous along x with a pitch along y that wastes little; and that pitch."""
+def _in_place(right: Operand, x: Expr, y: Expr, width: int, lines: int, lanes: int) -> tuple[bool, int]:
+    """Whether the right operand is contiguous along x with a pitch along y that wastes little; and that pitch.
+
+    Where `lanes` is not 0, it counts vectors, against those of the lines one by one; else columns.
+    """
     _, coefficients = terms(right.start)
     mixed = [atom for atom in coefficients if atom not in (x, y) and not atom.variables.isdisjoint((x, y))]
     pitch = coefficients.get(y, 0) if lines > 1 else width
-    if mixed or coefficients.get(x, 0) != 1 or pitch < width or pitch * lines > MOST_WASTE * width * lines + 16:
+    if mixed or coefficients.get(x, 0) != 1 or pitch < width:
         return False, width
-    return True, pitch
+    if lanes:
+        few = -(-((lines - 1) * pitch + width) // lanes) <= 1.2 * lines * -(-width // lanes)
+    else:
+        few = pitch <= MOST_WASTE * width + 16 / lines
+    return (True, pitch) if few else (False, width)
 
 
 def _row_step(left: Operand, m: Expr, rows: int) -> int:
@@ -198,5 +235,5 @@ def _row_step(left: Operand, m: Expr, rows: int) -> int:
         return 0
     first = left.offsets[0]
     contiguous = left.offsets == tuple(range(first, first + len(left.offsets)))
-    step = coefficients.get(m, 0)
-    return step if contiguous and step > 0 and rows > 1 else 0
+    step = coefficients.get(m, 0) if rows > 1 else len(left.offsets)
+    return step if contiguous and step > 0 else 0

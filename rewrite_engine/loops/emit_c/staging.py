@@ -21,8 +21,8 @@ from rewrite_engine.loops.expr import Expr, const, load, postorder, substitute
 from rewrite_engine.loops.grid import affine, padded_load
 from rewrite_engine.loops.index import bounds, flatten, row_major, terms
 
-MOST_GROWTH = 4
-"""A copy may have this many times the elements of what it copies."""
+MOST_GROWTH, SMALL = 4, 1 << 16
+"""A copy may have so many times the elements of what it copies, or so many elements."""
 
 STEPS = (1, 2, 3, 4)
 """Distances of neighbouring lanes that a copy is made for."""
@@ -152,7 +152,7 @@ def _copy(
     ranges = [bounds(index) for index in source.args]
     lows, extents = tuple(low for low, _ in ranges), tuple(high - low + 1 for low, high in ranges)
     copy = Staged(source.name, "", fill, lows, extents, tuple(steps))
-    return copy if math.prod(copy.shape) <= MOST_GROWTH * max(math.prod(shape), 64) else None
+    return copy if math.prod(copy.shape) <= max(MOST_GROWTH * math.prod(shape), SMALL) else None
 
 
 def _read(copy: Staged, name: str, indices: Sequence[Expr]) -> Expr:

@@ -110,7 +110,7 @@ def choose(rows: int, columns: int, depth: int, lanes: int) -> tuple[int, int]:
         return depth * step + 3 * height * vectors + 40 if vectors else 0.0
 
     best: tuple[float, int, int, int] | None = None
-    for vectors in range(1, min(4, needed) + 1):
+    for vectors in range(1, min(4 if rows > 3 else 8, needed) + 1):
         for height in range(1, min(rows, 24) + 1):
             if height * vectors + vectors + 1 > registers:
                 continue

@@ -242,11 +242,12 @@ class Vectors(Bindings):
     def store(self, buffer: str, address: Expr, value: Expr, by_lane: bool = False) -> bool:
         """Stores the lanes of `value` from `address` on, at the depth of the lane.
 
-        False when it is not contiguous, or has no vector form (and is not to be stored lane by lane).
+        False when it is not contiguous, or has no vector form; with `by_lane` such values are stored one by one (and
+        float32 with any step).
         """
-        if self._step(address) != 1:
+        step, dtype = self._step(address), value.dtype
+        if step != 1 and (not by_lane or step is None or dtype != "float32"):
             return False
-        dtype = value.dtype
         source = value.args[0] if value.op == "cast" and dtype not in (*LANE_FLOATS, "bool") else value
         level = self.lines[self.depth[self.lane]]
         if source.dtype not in (*LANE_FLOATS, "bool"):
@@ -259,7 +260,9 @@ class Vectors(Bindings):
                 return by_lane
         text = self.lanes(source)
         pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
-        if dtype == "float32":
+        if dtype == "float32" and step != 1:
+            level.append(f"re_store_step({pointer}, {text}, {step}, {self.count});")
+        elif dtype == "float32":
             level.append(
                 f"re_store({pointer}, {text});"
                 if self.count == "RE_W"

@@ -195,6 +195,7 @@ RE_INLINE re_f re_round_bfloat16_v(re_f x) {
 }
 RE_INLINE void re_store_bfloat16(uint16_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = re_to_bfloat16(RE_LANE(x, l), 1); }
 
+RE_INLINE void re_store_step(float *p, re_f x, int64_t step, int64_t n) { for (int64_t l = 0; l < n; l++) p[l * step] = RE_LANE(x, l); }
 RE_INLINE void re_fill(float *y, float value, int64_t n) {
   int64_t i = 0;
   for (; i + RE_W <= n; i += RE_W) re_store(y + i, re_splat(value));
