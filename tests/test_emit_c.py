@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from rewrite_engine.loops.build_c import (
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.emit_c import NotEmitted, emit, host_operators
-from rewrite_engine.loops.expr import call, cast, maximum, minimum
+from rewrite_engine.loops.emit_c.staging import trimmed
+from rewrite_engine.loops.expr import call, cast, maximum, minimum, select
 
 need_compiler()
 
@@ -138,6 +140,15 @@ PRODUCTS = {
     "conv dilated": lambda: conv((1, 4, 24, 24), (8, 4, 3, 3), pads=[2, 2, 2, 2], dilations=[2, 2]),
     "conv 1d": lambda: conv((2, 4, 50), (8, 4, 5), pads=[2, 2], strides=[3]),
     "conv 3d": lambda: conv((1, 2, 6, 7, 8), (4, 2, 3, 3, 3), pads=[1] * 6),
+    "conv of few columns": lambda: conv((1, 40, 2, 2), (48, 40, 1, 1)),
+    "conv 3x3 of few columns": lambda: conv((1, 8, 2, 3), (20, 8, 3, 3), pads=[1, 1, 1, 1]),
+    "conv depthwise of a small plane": lambda: conv((2, 9, 4, 4), (9, 1, 7, 7), pads=[3, 3, 3, 3], group=9),
+    "conv float16": lambda: conv((1, 8, 9, 9), (12, 8, 3, 3), pads=[1, 1, 1, 1], dtype="float16"),
+    "conv depthwise float16": lambda: conv((1, 6, 9, 9), (6, 1, 3, 3), pads=[1, 1, 1, 1], group=6, dtype="float16"),
+    "pool wider than its input": lambda: node(
+        "AveragePool", random(1, 5, 2, 2),
+        attributes={"kernel_shape": [8, 8], "pads": [0, 0, 6, 6], "count_include_pad": 1},
+    ),
     "conv transposed": lambda: node(
         "ConvTranspose", random(1, 6, 9, 9), random(6, 5, 3, 3, seed=1),
         attributes={"strides": [2, 2], "pads": [1, 1, 1, 1]},
@@ -145,8 +156,9 @@ PRODUCTS = {
 }  # fmt: skip
 
 
-def conv(x: tuple[int, ...], w: tuple[int, ...], **attributes: object) -> Case:
-    return node("Conv", random(*x), random(*w, seed=1), random(w[0], seed=2), attributes=attributes)
+def conv(x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32", **attributes: object) -> Case:
+    arrays = (random(*x, dtype=dtype), random(*w, dtype=dtype, seed=1), random(w[0], dtype=dtype, seed=2))
+    return node("Conv", *arrays, attributes=attributes)
 
 
 def test_products_and_windows():
@@ -173,6 +185,36 @@ def test_products_with_constant_operands_are_packed_once():
         assert_same(outputs, run_numpy(fresh, same))
 
 
+def test_products_with_constant_weights_give_the_same_numbers():
+    cases = [case() for name, case in PRODUCTS.items() if name.startswith(("conv", "matmul", "gemm", "broadcast"))]
+    library = build([emit(compose(p), f"case{n}", constants=(1, 2)[: len(a) - 1]) for n, (p, a) in enumerate(cases)])
+    text = library_text(list(library.sources.values()))
+    assert "product of 1 x 4 x 48 by 40" in text  # lanes over the rows of the matrix
+    for number, (program, inputs) in enumerate(cases):
+        expected = run_numpy(program, inputs)
+        assert_same(run_c(library, f"case{number}", inputs, expected), expected)
+        outputs = [np.full_like(array, 77) for array in expected]
+        run = library.sequence([(f"case{number}", inputs, outputs)])
+        for _ in range(2):
+            run()
+            assert_same(outputs, expected)
+
+
+def test_reductions_visit_only_what_their_guard_lets_through():
+    cases = []
+    for guard in (lambda r: r < 4, lambda r: r <= 4, lambda r: (r <= 4) & (r < 6), lambda r: r + 1 <= 4):
+        for combine, outside in (("sum", 0.0), ("max", -math.inf)):
+            builder = Builder()
+            x = builder.input((5, 9), "float32")
+
+            def element(i, r, x=x, guard=guard, outside=outside):
+                return select(guard(r), x[i, r], outside)
+
+            cases.append((builder.program([builder.compute((5,), element, (9,), combine)]), [random(5, 9)]))
+    check(cases)
+    assert [it.extent for it in trimmed(cases[2][0].statements[0]).reduction] == [5]
+
+
 def test_epilogue_of_a_product_may_be_of_any_type():
     cases = []
     for dtype in ("int8", "uint8", "int64", "float16", "bool", "float64"):
@@ -190,12 +232,12 @@ def test_epilogue_of_a_product_may_be_of_any_type():
 
 
 def test_integers_have_the_meaning_of_the_program():
-    edges = np.array([0, 1, -1, 2, -2, 7, -7, 100, -100, 127, -128])
+    edges = (0, 1, -1, 2, -2, 7, -7, 100, -100, 127, -128)
     cases = []
     for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"):
         info = np.iinfo(dtype)
-        values = np.unique(np.concatenate([edges[(edges >= info.min) & (edges <= info.max)], [info.min, info.max]]))
-        a, b = (x.astype(dtype).reshape(-1) for x in np.meshgrid(values, values))
+        values = sorted({int(info.min), int(info.max), *(edge for edge in edges if info.min <= edge <= info.max)})
+        a, b = (x.reshape(-1) for x in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
         builder = Builder()
         x, y = builder.input(a.shape, dtype), builder.input(b.shape, dtype)
         results = [builder.map(lambda u, v: u / v, x, y)]
