@@ -151,7 +151,7 @@ class Machine:
         if flops is None and bandwidth is None:
             if answer.profile is not None:
                 raise RewriteError(
-                    f"`{rule}` costs profile(\"{answer.profile}\"), of which there is no measurement for "
+                    f'`{rule}` costs profile("{answer.profile}"), of which there is no measurement for '
                     f"{signature(inputs, outputs)}, and target `{target.name}` has no roofline to take it from; "
                     f"give a table with --costs, or the target `flops` or `bandwidth`"
                 )

@@ -1,7 +1,7 @@
 """A placed graph: the kernel calls and copies of a module in the order in which they run.
 
-It is what extraction rebuilds, what a placed ONNX model says (see `graph.placed_io`), and what the backend lowers. Value
-names are unique across devices: a copy makes a new value, and so does computing a value a second time elsewhere.
+It is what extraction rebuilds, what a placed ONNX model says (see `graph.placed_io`), and what the backend lowers.
+Value names are unique across devices: a copy makes a new value, and so does computing a value a second time elsewhere.
 """
 
 from __future__ import annotations

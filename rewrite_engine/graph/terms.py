@@ -1,6 +1,7 @@
 """The graph as flat, frozen terms: what the e-graph loads and what tests build from pattern text.
 
-In: a module (or a test's pattern). Out: values and operator applications in topological order, with effective attributes.
+In: a module (or a test's pattern). Out: values and operator applications in topological order, with effective
+attributes.
 """
 
 from __future__ import annotations

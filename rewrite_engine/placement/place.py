@@ -120,7 +120,7 @@ def unmeasured(rules: RuleSet, graph: PlacedGraph) -> tuple[str, ...]:
             for key in keys.get(call.rule, ()):
                 types = signature([graph.types[name] for name in call.inputs], [graph.types[o] for o in call.outputs])
                 found[
-                    f"`{call.rule}` costs profile(\"{key}\"), of which there is no measurement for {types}: "
+                    f'`{call.rule}` costs profile("{key}"), of which there is no measurement for {types}: '
                     f"its roofline is used instead"
                 ] = None
     return tuple(found)
