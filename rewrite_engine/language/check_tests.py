@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
@@ -60,7 +61,7 @@ def _typed(reader: Reader) -> None:
 
 
 def _compared(pattern: syntax.Pattern, reader: Reader) -> None:
-    """The right side of `G is P`: the name of a pattern or a pattern of its own, with names of its own."""
+    """The right side of `G is P`: the name of a pattern, composite or rule; or a pattern with names of its own."""
     if isinstance(pattern, syntax.ValuePattern) and pattern.type is None and not pattern.optional:
         _pattern(pattern.name, pattern.span, reader)
         return
@@ -69,9 +70,10 @@ def _compared(pattern: syntax.Pattern, reader: Reader) -> None:
 
 
 def _pattern(name: str, span: Span, reader: Reader) -> None:
-    composites: set[str] = set().union(*map(_composites, reader.scope.targets.values()))
-    if reader.pattern(name, span) is None and name not in composites and not reader.forgiven(name):
-        known = {*reader.scope.patterns_in(reader.file), *composites}
+    others = _every_name(rule.name for rule in reader.scope.rules)
+    others = others.union(*map(_composites, reader.scope.targets.values()))
+    if reader.pattern(name, span) is None and name not in others and not reader.forgiven(name):
+        known = {*reader.scope.patterns_in(reader.file), *others}
         reader.problem(span, f"unknown pattern `{name}`", did_you_mean(name, known))
 
 
@@ -90,8 +92,12 @@ def _target(test: syntax.TestDecl, scope: Scope, reader: Reader) -> None:
 
 
 def _composites(target: TargetScope) -> set[str]:
-    """The names of a target's composites; `c` stands for every `c[…]`."""
-    names = {item.name for item in target.items if isinstance(item, syntax.Composite)}
+    return _every_name(item.name for item in target.items if isinstance(item, syntax.Composite))
+
+
+def _every_name(declared: Iterable[str]) -> set[str]:
+    """The names by which composites or rules may be called; `c` stands for every `c[…]`."""
+    names = set(declared)
     return names | {name.partition("[")[0] for name in names}
 
 

@@ -125,6 +125,12 @@ def _pattern(decl: syntax.PatternDecl) -> Source:
     )
 
 
+def anonymous(scope: Scope, pattern: syntax.Pattern, name: str) -> CoreRule:
+    """A pattern without a declaration, as a named pattern without parameters. Raises `LoweringError`."""
+    source = Source(name=name, kind="pattern", span=pattern.span, pattern=pattern, tail=syntax.Tail())
+    return _lower(scope, NamesCache(scope), [source])
+
+
 def choose(variant: Variant, chosen: Mapping[int, str]) -> Variant:
     """The variant with one operator at each node of `chosen` that leaves a choice, as the steps of a chain do."""
     nodes = list(variant.nodes)
@@ -195,4 +201,4 @@ def _expand_template(template: Template, lists: Mapping[str, tuple[int, ...]]) -
     return dataclasses.replace(template, nodes=tuple(nodes))
 
 
-__all__ = ["choose", "core_rules", "expand_rest", "meanings"]
+__all__ = ["anonymous", "choose", "core_rules", "expand_rest", "meanings"]

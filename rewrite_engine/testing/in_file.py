@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewrite_engine import operators
-from rewrite_engine.diagnostics import PatError, RewriteError, Span
+from rewrite_engine.diagnostics import PatError, Problem, RewriteError, Span
 from rewrite_engine.egraph.encode import attribute_key, constant_key
 from rewrite_engine.egraph.explore import explore
 from rewrite_engine.egraph.freeze import Explored
@@ -19,6 +19,9 @@ from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load, syntax
 from rewrite_engine.language.core import CoreRule, RuleSet, TestCase, answers_to
+from rewrite_engine.language.lower import anonymous
+from rewrite_engine.language.names import LoweringError
+from rewrite_engine.language.scope import Scope
 from rewrite_engine.machine import HOST, build
 from rewrite_engine.placement.place import place
 from rewrite_engine.testing.graphs import GraphBuilder
@@ -114,24 +117,41 @@ def _not_run(explored: Explored, target: str) -> list[str]:
 
 def _is(rules: RuleSet, test: syntax.TestDecl) -> str:
     match test.pattern:
-        case syntax.ValuePattern(name=name) | syntax.CallPattern(names=(name, *_)):
-            pass
+        case syntax.ValuePattern(name=name):
+            return "" if _matches(rules, test, _called(rules, test, name)) else f"it is not {name}"
+        case syntax.Node() as pattern:
+            return "" if _matches(rules, test, [_anonymous(rules, pattern)]) else "it is not matched by that pattern"
         case _:
-            raise RewriteError(f"{test.span}: expected the name of a pattern or composite after `is`")
-    return "" if _matches(rules, test, name) else f"it is not {name}"
+            raise RewriteError(f"{test.span}: expected a pattern after `is`")
 
 
 def _is_not(rules: RuleSet, test: syntax.TestDecl) -> str:
-    return f"it is {test.name}" if _matches(rules, test, test.name or "") else ""
+    name = test.name or ""
+    return f"it is {name}" if _matches(rules, test, _called(rules, test, name)) else ""
 
 
-def _matches(rules: RuleSet, test: syntax.TestDecl, name: str) -> bool:
-    """Whether the graph's results are the roots of a match of the named pattern, composite or rule."""
+def _called(rules: RuleSet, test: syntax.TestDecl, name: str) -> list[CoreRule]:
+    """The patterns, composites and rules that a test means by a name."""
+    found = [rule for rule in rules.rules if answers_to(rule, name)]
+    if not found:
+        raise RewriteError(f"{test.span}: no pattern, composite or rule is called `{name}`")
+    return found
+
+
+def _anonymous(rules: RuleSet, pattern: syntax.Pattern) -> CoreRule:
+    """The pattern of a test itself."""
+    assert isinstance(rules.scope, Scope)
+    try:
+        return anonymous(rules.scope, pattern, "that pattern")
+    except LoweringError as error:
+        texts = {path: text for path, (text, _) in rules.sources.items()}
+        raise PatError([Problem(error.span, str(error), error.hint)], texts) from None
+
+
+def _matches(rules: RuleSet, test: syntax.TestDecl, known: Sequence[CoreRule]) -> bool:
+    """Whether the graph's results are the roots of a match of one of these patterns, composites or rules."""
     builder, outputs = _graph(rules, test)
-    known = [rule for rule in rules.rules if answers_to(rule, name)]
-    if not known:
-        raise RewriteError(f"no pattern, composite or rule is called `{name}`")
-    asked: list[CoreRule] = [replace(rule, kind="pattern", target=None) for rule in known]
+    asked = [replace(rule, kind="pattern", target=None) for rule in known]
     explored = explore(builder.terms(outputs), asked, build(rules))
     wanted = tuple(explored.class_of[o] for o in outputs)
     return any(match.roots == wanted for match in explored.matches)
