@@ -82,12 +82,26 @@ class Template:
     roots: tuple[tuple[str | int, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way that a variant takes at a place which leaves a choice.
+
+    `kind` is "alternative" (`A | B`: `index` counts them), "operator" (of a set: `index` counts them), "value" (`b?`,
+    `f(e)?`, `axis=a?`: 0 present, 1 absent) or "call" (`Op?(e)`: 0 with the operator, 1 without).
+    """
+
+    span: Span
+    kind: str
+    index: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Variant:
     """One way in which a rule matches. `program` is what `language.evaluate` needs and nobody else reads.
 
     `inputs` are the slots that a composite's kernel takes, in order (parameters, then embedded constants), each once;
-    `roots` the slots of its results. `lists` gives the slots of each list capture once `expand_rest` has run.
+    `roots` the slots of its results. `lists` gives the slots of each list capture once `expand_rest` has run. `ways`
+    are the alternatives and optional parts of the declaration that it takes.
     """
 
     index: int
@@ -98,6 +112,7 @@ class Variant:
     template: Template | None
     program: object
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ways: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,5 +245,5 @@ class RuleSet:
 
 __all__ = [
     "ABSENT", "Answer", "CoreRule", "DeviceSpec", "Facts", "LinkSpec", "PatternNode", "Refusal", "RuleSet", "Slot",
-    "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant", "answers_to",
+    "TargetSpec", "Template", "TemplateNode", "TestCase", "TypePattern", "Variant", "Way", "answers_to",
 ]  # fmt: skip

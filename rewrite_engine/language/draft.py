@@ -51,12 +51,16 @@ def expand_all(scope: Scope, cache: NamesCache, source: Source) -> list[Variant]
             draft = _walk(source, builder, Frame(source.span.file, declared, source.target))
         except Pruned:
             draft = None
+        ways = choices.taken
         more = choices.advance()
         if draft is not None:
             layout = Layout(draft)
             key = variant_key(draft, layout.numbers) if more or found else None
-            if key not in found:
-                found[key] = _variant(scope, draft, layout)
+            known = found.get(key)
+            if known is None:
+                found[key] = dataclasses.replace(_variant(scope, draft, layout), ways=tuple(ways))
+            elif ways:
+                found[key] = dataclasses.replace(known, ways=tuple(dict.fromkeys((*known.ways, *ways))))
         if not more:
             break
     return list(found.values())

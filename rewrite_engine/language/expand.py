@@ -116,7 +116,7 @@ class Builder:
             raise LoweringError(span, f"`{cell.name}` is defined by itself")
         if cell.thunk is not None:
             return self._force(cell, may_be_absent)
-        if skippable and self.choices.choose(2):
+        if skippable and (self.choices.omit(span) if optional else self.choices.choose(2)):
             cell.state = names.ABSENT
             return core.ABSENT
         cell.state, cell.slot = names.SLOT, self.slot(f"${cell.name}")
@@ -224,6 +224,9 @@ class Builder:
             case _:
                 return self._forked(pattern, frame, may_be_absent)
 
+    def _alternative(self, pattern: syntax.Alternatives) -> syntax.Pattern:
+        return pattern.items[self.choices.choose_at(pattern.span, "alternative", len(pattern.items))]
+
     def _anything(self, pattern: syntax.AnyPattern, may_be_absent: bool) -> int:
         if may_be_absent and self.choices.choose(2):
             return core.ABSENT
@@ -233,12 +236,12 @@ class Builder:
 
     def _forked(self, pattern: Any, frame: Frame, may_be_absent: bool) -> int:
         match pattern:
-            case syntax.CallPattern(optional_value=True) if may_be_absent and self.choices.choose(2):
+            case syntax.CallPattern(optional_value=True) if may_be_absent and self.choices.omit(pattern.span):
                 return core.ABSENT
             case syntax.CallPattern():
                 return self.results(pattern, frame, [True])[0]
             case syntax.Alternatives():
-                return self.build(pattern.items[self.choices.choose(len(pattern.items))], frame, may_be_absent)
+                return self.build(self._alternative(pattern), frame, may_be_absent)
             case syntax.GuardedPattern():
                 self.declare_where(pattern.tail.where, frame)
                 slot = self.build(pattern.pattern, frame, may_be_absent)
@@ -253,12 +256,15 @@ class Builder:
             case syntax.CallPattern() if is_chain(pattern) and len(wanted) == 1:
                 return [chain_result(self, pattern, frame)]
             case syntax.CallPattern():
-                if pattern.optional_call and len(wanted) == 1 and pattern.args and self.choices.choose(2):
+                may_be_skipped = pattern.optional_call and len(wanted) == 1 and bool(pattern.args)
+                if may_be_skipped and self.choices.omit(pattern.span, "call"):
                     return [self.build(pattern.args[0], frame)]
                 self.depth += 1
                 if self.depth > DEEPEST:
                     raise LoweringError(pattern.span, f"the pattern nests deeper than {DEEPEST} calls")
-                name = pattern.names[self.choices.choose(len(pattern.names)) if len(pattern.names) > 1 else 0]
+                name = pattern.names[0]
+                if len(pattern.names) > 1:
+                    name = pattern.names[self.choices.choose_at(pattern.span, "operator", len(pattern.names))]
                 if name[:1].isupper() or "::" in name:
                     node = operator_node(self, name, pattern, frame)
                     slots = [self.output(node, i) if want else core.ABSENT for i, want in enumerate(wanted)]
@@ -271,7 +277,7 @@ class Builder:
                     raise LoweringError(pattern.span, f"expected {len(wanted)} results, found {len(pattern.items)}")
                 return [self.build(item, frame) for item in pattern.items]
             case syntax.Alternatives():
-                return self.results(pattern.items[self.choices.choose(len(pattern.items))], frame, wanted)
+                return self.results(self._alternative(pattern), frame, wanted)
             case syntax.GuardedPattern():
                 self.declare_where(pattern.tail.where, frame)
                 slots = self.results(pattern.pattern, frame, wanted)

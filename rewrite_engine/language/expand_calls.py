@@ -66,13 +66,15 @@ def _rest(builder: Builder, rest: syntax.Rest, frame: Frame, inputs: list[int]) 
 def _attribute(builder: Builder, node: int, keyword: syntax.KeywordPattern, frame: Frame) -> None:
     value = keyword.value
     if not isinstance(value, syntax.Name) or not _captures(builder, value.name, frame):
-        if keyword.optional and builder.choices.choose(2):
+        if keyword.optional and builder.choices.omit(keyword.span):
             builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame, absent=True))
         else:
             builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, value, frame))
         return
     cell = builder.cell(frame, value.name)
-    if keyword.optional and (cell.state == names.ABSENT or (cell.state == names.OPEN and builder.choices.choose(2))):
+    if keyword.optional and (
+        cell.state == names.ABSENT or (cell.state == names.OPEN and builder.choices.omit(keyword.span))
+    ):
         cell.state = names.ABSENT
         builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame, absent=True))
     elif cell.state == names.ABSENT:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import syntax
+from rewrite_engine.language.core import Way
 from rewrite_engine.language.names import Cell, Frame
 
 MOST_DRAFTS = 4096
@@ -15,6 +16,7 @@ class Choices:
     """A path through the forks of a walk: replayed as recorded, the first way at every new fork."""
 
     def __init__(self) -> None:
+        self.taken: list[Way] = []  # on this path, where a file leaves the choice
         self._path: list[list[int]] = []
         self._position = 0
 
@@ -25,9 +27,20 @@ class Choices:
         self._position += 1
         return self._path[self._position - 1][0]
 
+    def choose_at(self, span: Span, kind: str, count: int) -> int:
+        """The way to take at a fork that stands in a file; see `core.Way` for the kinds."""
+        index = self.choose(count)
+        self.taken.append(Way(span, kind, index))
+        return index
+
+    def omit(self, span: Span, kind: str = "value") -> bool:
+        """Whether this path leaves out what is optional there."""
+        return bool(self.choose_at(span, kind, 2))
+
     def advance(self) -> bool:
         """Move to the next path; False when all have been taken."""
         self._position = 0
+        self.taken = []
         while self._path and self._path[-1][0] + 1 == self._path[-1][1]:
             self._path.pop()
         if not self._path:
