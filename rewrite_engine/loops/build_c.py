@@ -1,22 +1,14 @@
 """Compiling and loading emitted C: one shared library of many kernels, cached by content.
 
-In: the sources of kernels. Out: a `Library` whose kernels are called on NumPy arrays. A library is found again by the
-hash of its text, the compiler's version, the flags and the processor. It ends with the hash of its own bytes and is
-installed by an atomic rename.
+In: the sources of kernels. Out: a `Library` whose kernels are called on NumPy arrays; see `compiler` for the cache.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import importlib.resources
-import os
-import platform
 import shlex
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,27 +16,27 @@ from pathlib import Path
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.loops.compiler import (
+    FLAGS,
+    SANITIZERS,
+    CompilerFailed,
+    NoCompiler,
+    build_text,
+    cache_folder,
+    choose,
+    find_compiler,
+    machine_lanes,
+)
 from rewrite_engine.loops.compute import Buffer
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c.formats import format_code
 from rewrite_engine.loops.emit_c.source import ALIGNMENT, CSource
 
-FLAGS = (
-    "-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
-    "-fno-strict-aliasing", "-fvisibility=hidden", "-fPIC", "-shared", "-pthread", "-w",
-    "-Werror=implicit-function-declaration",
-)  # fmt: skip
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
-"""Flags of a library that stops at the first wrong access or undefined operation (load it with libasan first)."""
+__all__ = [
+    "FLAGS", "SANITIZERS", "CallSequence", "CompiledKernel", "CompilerFailed", "Library", "NoCompiler", "aligned",
+    "build", "cache_folder", "find_compiler", "header", "library_text", "load", "machine_lanes",
+]  # fmt: skip
 HEADERS = ("scalar.h", "vector.h", "pool.h", "calls.h")
-
-
-class NoCompiler(RewriteError):
-    """There is no C compiler. The message says what was looked for; kernels run in NumPy instead."""
-
-
-class CompilerFailed(RewriteError):
-    """The C compiler did not make a library. The message holds what it said; kernels run in NumPy instead."""
 
 
 class _CallRecord(ctypes.Structure):
@@ -158,24 +150,20 @@ def build(
     `cc` is a compiler command (default: $CC, gcc, clang), `cpu` a processor for -march (default: this one), `cache` a
     folder (default: the user's). Raises NoCompiler, CompilerFailed, and RewriteError where the cache cannot be written.
     """
-    command = find_compiler(cc)
-    text = library_text(sources)
-    options = (*FLAGS, *_machine_flags(cpu), *flags)
-    folder = Path(cache) if cache is not None else cache_folder()
-    key = "\0".join((text, _version(command), *options, cpu or _processor()))
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    compiler = choose(cc, cpu)
     by_symbol = {source.symbol: source for source in sources}
-    if _is_whole(path):  # one that is cut short would crash the process that loads it
-        try:
-            return Library(path, shlex.join(command), True, by_symbol, ctypes.CDLL(str(path)))
-        except OSError:  # of another machine: made again
-            pass
-    _compile(command, options, text, path)
+    command = shlex.join(compiler.command)
+    text = library_text(sources)
+    built = build_text(text, compiler, cache=cache, flags=flags)
+    return Library(built.path, command, built.cached, by_symbol, load(built.path))
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """A library in this process. Raises CompilerFailed where it does not load."""
     try:
-        handle = ctypes.CDLL(str(path))
+        return ctypes.CDLL(str(path))
     except OSError as error:
-        raise CompilerFailed(f"{shlex.join(command)}: the library it made does not load: {error}") from error
-    return Library(path, shlex.join(command), False, by_symbol, handle)
+        raise CompilerFailed(f"{path}: the library does not load: {error}; remove it, and it is made again") from error
 
 
 def library_text(sources: Sequence[CSource]) -> str:
@@ -200,88 +188,11 @@ def header() -> str:
     return "\n".join(line for part in parts for line in part.splitlines() if not line.startswith('#include "')) + "\n"
 
 
-def find_compiler(cc: str | None = None) -> tuple[str, ...]:
-    """The command of the C compiler: `cc`, else $CC, gcc or clang. Raises NoCompiler."""
-    wanted = [cc] if cc else [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
-    for candidate in wanted:
-        command = shlex.split(candidate)
-        if command and shutil.which(command[0]):
-            return tuple(command)
-    raise NoCompiler(f"no C compiler: looked for {', '.join(wanted)}; install gcc or clang, or set CC")
-
-
-def machine_lanes(cc: str | None = None, cpu: str | None = None) -> int:
-    """float32 in a vector register of the processor, for `emit`: what the compiler says of it. Raises NoCompiler."""
-    command = [*find_compiler(cc), *_machine_flags(cpu), "-dM", "-E", "-x", "c", os.devnull]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return 16 if "__AVX512F__" in said else 8 if "__AVX__" in said else 4
-
-
-def cache_folder() -> Path:
-    """Where libraries are kept: REWRITE_ENGINE_CACHE, else the user's cache folder."""
-    given = os.environ.get("REWRITE_ENGINE_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rewrite_engine" / "kernels"
-
-
 def aligned(size: int) -> np.ndarray:
     """`size` bytes whose address is a multiple of 64."""
     room = np.empty(size + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + size]
-
-
-def _compile(command: Sequence[str], options: Sequence[str], text: str, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=path.parent) as folder:
-            source, made = Path(folder) / "kernels.c", Path(folder) / "kernels.so"
-            source.write_text(text)
-            result = subprocess.run(
-                [*command, *options, str(source), "-o", str(made), "-lm"], capture_output=True, text=True, check=False
-            )
-            if result.returncode or not made.exists():
-                said = "\n".join(result.stderr.strip().splitlines()[:20]) or f"exit status {result.returncode}"
-                raise CompilerFailed(f"{shlex.join(command)} failed on the kernels:\n{said}")
-            with made.open("ab") as file:  # loaders do not look behind the library
-                file.write(hashlib.sha256(made.read_bytes()).digest())
-            os.replace(made, path)
-    except OSError as error:
-        raise RewriteError(f"cannot build kernels in {path.parent}: {error.strerror or error}") from error
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a cached library is there and ends with the hash of what is before."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return hashlib.sha256(content[:-32]).digest() == content[-32:]
-
-
-def _machine_flags(cpu: str | None) -> tuple[str, ...]:
-    return (f"-march={cpu or 'native'}",)
-
-
-@functools.cache
-def _version(command: tuple[str, ...]) -> str:
-    try:
-        result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise CompilerFailed(f"{shlex.join(command)} does not run: {error.strerror or error}") from error
-    return result.stdout.splitlines()[0] if result.stdout else shlex.join(command)
-
-
-@functools.cache
-def _processor() -> str:
-    """What -march=native depends on: the machine and its processor's model and features."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
-    return "\n".join([platform.machine(), *(line for line in lines if line.startswith(wanted))])
 
 
 def _pointers(
