@@ -1,13 +1,17 @@
 ## Softmax attention on split heads as exporters spell it: softmax(q @ k^T * scale + mask) @ v, the keys already
 ## transposed.
 
-## The scale is taken of the scores, of the queries or, as its root, of both; `scale` is what it amounts to.
+## The scale is taken of the scores, of the queries, of the keys or, as its root, of both; `scale` is what it amounts
+## to.
 pattern scaled_scores(q, kt, scale) =
     (Mul(MatMul(q, kt), const c) if c.numel == 1 with scale = item(c))
   | (Div(MatMul(q, kt), const c) if c.numel == 1 with scale = 1 / item(c))
   | (MatMul(Mul(q, const c), kt) if c.numel == 1 with scale = item(c))
   | (MatMul(Div(q, const c), kt) if c.numel == 1 with scale = 1 / item(c))
+  | (MatMul(q, Mul(kt, const c)) if c.numel == 1 with scale = item(c))
+  | (MatMul(q, Div(kt, const c)) if c.numel == 1 with scale = 1 / item(c))
   | (MatMul(Mul(q, const c), Mul(kt, const d)) if c.numel * d.numel == 1 with scale = item(c) * item(d))
+  | (MatMul(Div(q, const c), Div(kt, const d)) if c.numel * d.numel == 1 with scale = 1 / (item(c) * item(d)))
 
 ## A mask is added to the scores: zeros, and minus infinity where a key must not be seen.
 pattern masked(scores, mask?) = Add?(scores, mask?)
@@ -23,6 +27,13 @@ test "scores, scaled by a product":
 test "scores, divided":
   Div(MatMul(q: float32[1, 4, 16, 8], kt: float32[1, 4, 8, 16]), const c: float32[] = 2.828427) is scaled_scores
 test "scaled queries": MatMul(Div(q: float32[1, 4, 16, 8], const c: float32[] = 2.828427), kt: float32[1, 4, 8, 16])
+  is scaled_scores
+test "scaled keys": MatMul(q: float32[1, 4, 16, 8], Mul(const c: float32[] = 0.35355339, kt: float32[1, 4, 8, 16]))
+  is scaled_scores
+test "divided keys": MatMul(q: float32[1, 4, 16, 8], Div(kt: float32[1, 4, 8, 16], const c: float32[1] = 2.828427))
+  is scaled_scores
+test "both divided by the root of the root":
+  MatMul(Div(q: float32[1, 4, 16, 8], const c: float32[] = 1.6817928), Div(kt: float32[1, 4, 8, 16], c))
   is scaled_scores
 test "both scaled by the root":
   MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[] = 0.5), Mul(kt: float32[1, 4, 8, 16], c)) is scaled_scores
@@ -46,8 +57,14 @@ test "queries scaled per head":
   MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), kt: float32[1, 4, 8, 16]) is not scaled_scores
 test "queries divided per head":
   MatMul(Div(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), kt: float32[1, 4, 8, 16]) is not scaled_scores
-test "queries scaled per head, keys by one number":
-  MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), Mul(kt: float32[1, 4, 8, 16], const d: float32[]))
+test "both scaled per head":
+  MatMul(Mul(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), Mul(kt: float32[1, 4, 8, 16], c)) is not scaled_scores
+test "keys scaled per head":
+  MatMul(q: float32[1, 4, 16, 8], Mul(kt: float32[1, 4, 8, 16], const c: float32[4, 1, 1])) is not scaled_scores
+test "keys divided per head":
+  MatMul(q: float32[1, 4, 16, 8], Div(kt: float32[1, 4, 8, 16], const c: float32[4, 1, 1])) is not scaled_scores
+test "both divided per head":
+  MatMul(Div(q: float32[1, 4, 16, 8], const c: float32[4, 1, 1]), Div(kt: float32[1, 4, 8, 16], c))
   is not scaled_scores
 test "a scale that is computed": Mul(MatMul(q: float32[1, 4, 16, 8], kt: float32[1, 4, 8, 16]), c: float32[])
   is not scaled_scores
