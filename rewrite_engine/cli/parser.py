@@ -51,6 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     test = verb("test", "run the tests in rule files", "rules", "test")
     test.add_argument("files", nargs="+", metavar="FILE.pat")
+    test.add_argument(
+        "--coverage", action="store_true", help="list the alternatives and guard clauses that no test reaches"
+    )
 
     place = verb("place", "choose where every operator of a model runs", "place", "place")
     place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")

@@ -6,10 +6,14 @@ import argparse
 import json
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from rewrite_engine.cli.text import paint, say
 from rewrite_engine.diagnostics import render_all
 from rewrite_engine.language import check_files
+
+if TYPE_CHECKING:
+    from rewrite_engine.testing.coverage import Coverage
 
 
 def check(options: argparse.Namespace) -> int:
@@ -31,19 +35,52 @@ def check(options: argparse.Namespace) -> int:
 
 
 def test(options: argparse.Namespace) -> int:
-    """Runs the tests of the named files; status 1 where one fails."""
+    """Runs the tests of the named files; status 1 where one fails. What they do not reach changes no status."""
     from rewrite_engine.testing.in_file import run_file
 
-    results = [result for path in options.files for result in run_file(path)]
+    measured: list[Coverage] = []
+    if options.coverage:
+        from rewrite_engine.testing.coverage import measure
+
+        measured = [measure(path) for path in options.files]
+        results = [result for coverage in measured for result in coverage.results]
+    else:
+        results = [result for path in options.files for result in run_file(path)]
     failed = [result for result in results if not result.passed]
     if options.json:
         rows = [{"file": r.span.file, "line": r.span.line, "title": r.title, "passed": r.passed, "reason": r.reason}
                 for r in results]  # fmt: skip
-        print(json.dumps(rows, indent=1, sort_keys=True))
+        found = {"tests": rows, "coverage": list(map(_as_json, measured))} if options.coverage else rows
+        print(json.dumps(found, indent=1, sort_keys=True))
     else:
         for result in failed if not options.verbose else results:
             mark = "ok" if result.passed else "FAILED"
             line = f"{result.span}: {mark}: {result.title}" + (f": {result.reason}" if result.reason else "")
             print(paint(line, options.color, sys.stdout))
+        for coverage in measured:
+            _print_coverage(coverage)
         print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
+
+
+def _print_coverage(coverage: Coverage) -> None:
+    for missed in coverage.unreached:
+        print(f"{missed.span}: {missed.kind} `{missed.text}` {missed.why}")
+    parts = [f"{_percent(*count)} of {count[1]} {kind}s" for kind, count in coverage.counts.items() if count[1]]
+    print(f"{coverage.file}: reached {', '.join(parts) or 'nothing, for there is nothing to reach'}")
+
+
+def _percent(reached: int, total: int) -> str:
+    """Whole percent; 100% and 0% only where it is all or nothing."""
+    return f"{min(max(round(100 * reached / total), reached > 0), 100 if reached == total else 99)}%"
+
+
+def _as_json(coverage: Coverage) -> dict[str, object]:
+    return {
+        "file": coverage.file,
+        "reached": {f"{kind}s": {"reached": n, "total": total} for kind, (n, total) in coverage.counts.items()},
+        "unreached": [
+            {"line": m.span.line, "column": m.span.column, "kind": m.kind, "text": m.text, "why": m.why}
+            for m in coverage.unreached
+        ],
+    }

@@ -40,8 +40,13 @@ class TestResult:
 def run_file(path: str | Path) -> list[TestResult]:
     """Runs the tests of one file (not those of the files it includes). Raises PatError where the file does not hold."""
     rules = load([path])
+    return [run_case(rules, case) for case in own_tests(rules)[1]]
+
+
+def own_tests(rules: RuleSet) -> tuple[str, list[TestCase]]:
+    """The path of the one file that was loaded, and its tests without those of the files that it includes."""
     here = list(rules.sources)[-1]  # in loading order: a file comes after those that it includes
-    return [run_case(rules, case) for case in rules.tests if case.file == here]
+    return here, [case for case in rules.tests if case.file == here]
 
 
 def run_case(rules: RuleSet, case: TestCase) -> TestResult:

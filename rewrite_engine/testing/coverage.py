@@ -1,0 +1,188 @@
+"""What the tests of a rule file reach: declarations, alternatives, guard clauses.
+
+In: a rule file. Out: a `Coverage`. The file's own tests run on rules whose checks take notes: a declaration is reached
+when a match of it held, an alternative (or an optional part, there and not) when a match that takes it held, a guard
+clause when it has been true in one test and was the first to fail in another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rewrite_engine.diagnostics import Span
+from rewrite_engine.language import load, syntax
+from rewrite_engine.language.compile import conjuncts
+from rewrite_engine.language.core import CoreRule, RuleSet, Variant, Way
+from rewrite_engine.language.program import Check, Match, Program
+from rewrite_engine.language.scope import Scope
+from rewrite_engine.language.walk import walk
+from rewrite_engine.testing.in_file import TestResult, own_tests, run_case
+
+MOST_SHOWN = 72
+"""Characters of an alternative or a clause that are shown."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unreached:
+    """What no test reaches: `kind` is "declaration", "alternative" or "clause"; `text` says which, `why` what lacks."""
+
+    span: Span
+    kind: str
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The tests of a file, what they do not reach, and per kind how many of how many are reached."""
+
+    file: str
+    results: tuple[TestResult, ...]
+    counts: Mapping[str, tuple[int, int]]
+    unreached: tuple[Unreached, ...]
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Matches that held, by rule and variant; what clauses decided, by their place."""
+
+    held: set[tuple[str, int]] = field(default_factory=set)
+    decided: dict[Span, set[bool]] = field(default_factory=lambda: defaultdict(set))
+
+
+def measure(path: str | Path) -> Coverage:
+    """Runs the tests of one file and says what they reach of it. Raises PatError where the file does not hold."""
+    rules = load([path])
+    here, tests = own_tests(rules)
+    notes = _Notes()
+    watched = replace(rules, rules=tuple(_watched(rule, notes) for rule in rules.rules))
+    results = tuple(run_case(watched, case) for case in tests)
+    text = rules.sources[here][0]
+    parts = {
+        "declaration": _declarations(rules, here, notes),
+        "alternative": _alternatives(rules, here, notes, text),
+        "clause": _clauses(rules, here, notes, text),
+    }
+    counts = {kind: (sum(found is None for found in items), len(items)) for kind, items in parts.items()}
+    unreached = sorted(found for items in parts.values() for found in items if found is not None)
+    return Coverage(here, results, counts, tuple(unreached))
+
+
+# ---------------------------------------------------------------- taking notes
+
+
+def _watched(rule: CoreRule, notes: _Notes) -> CoreRule:
+    """The rule, with checks that note what they decide, and a last one that notes that the match holds."""
+
+    def watched(variant: Variant) -> Variant:
+        program = variant.program
+        assert isinstance(program, Program)
+        key = (rule.name, variant.index)
+
+        def held(match: Match) -> None:
+            notes.held.add(key)
+
+        checks = (*(_noted(check, notes) for check in program.checks), Check(rule.span, held))
+        return replace(variant, program=replace(program, checks=checks))
+
+    return replace(rule, variants=tuple(map(watched, rule.variants)))
+
+
+def _noted(check: Check, notes: _Notes) -> Check:
+    def run(match: Match) -> str | None:
+        holds = False
+        try:
+            reason = check.run(match)
+            holds = reason is None
+        finally:
+            notes.decided[check.span].add(holds)
+        return reason
+
+    return replace(check, run=run)
+
+
+# ---------------------------------------------------------------- what there is to reach: None where it is reached
+
+
+def _declarations(rules: RuleSet, here: str, notes: _Notes) -> list[Unreached | None]:
+    """Each rule, composite and pattern, and each operator that a target supports."""
+    held: dict[tuple[Span, str], bool] = {}
+    for rule in rules.rules:
+        if rule.span.file != here or rule.defines:
+            continue
+        for variant in rule.variants:
+            title = f"supports {variant.nodes[0].op}" if rule.kind == "supports" else f"{rule.kind} {rule.name}"
+            key = (rule.span, title)
+            held[key] = held.get(key, False) or (rule.name, variant.index) in notes.held
+    return [None if found else Unreached(span, "declaration", title, "never matches")
+            for (span, title), found in held.items()]  # fmt: skip
+
+
+def _alternatives(rules: RuleSet, here: str, notes: _Notes, text: str) -> list[Unreached | None]:
+    """Each way at each fork that stands in the file, whichever declarations use it."""
+    held: dict[Way, bool] = {}
+    for rule in rules.rules:
+        for variant in rule.variants:
+            for way in variant.ways:
+                if way.span.file == here:
+                    held[way] = held.get(way, False) or (rule.name, variant.index) in notes.held
+    forks = {
+        node.span: node
+        for node in walk(_own(rules, here))
+        if isinstance(node, syntax.Alternatives | syntax.CallPattern)
+    }
+    return [None if found else _way(way, forks, text) for way, found in held.items()]
+
+
+def _way(way: Way, forks: Mapping[Span, syntax.Node], text: str) -> Unreached:
+    node = forks.get(way.span)
+    if way.kind == "alternative" and isinstance(node, syntax.Alternatives):
+        span = node.items[way.index].span
+        return Unreached(span, "alternative", _excerpt(text, span), "never matches")
+    shown = _excerpt(text, way.span)
+    if way.kind == "operator" and isinstance(node, syntax.CallPattern):
+        return Unreached(way.span, "alternative", shown, f"never matches with {node.names[way.index]}")
+    return Unreached(way.span, "alternative", shown, f"never matches {'without' if way.index else 'with'} it")
+
+
+def _clauses(rules: RuleSet, here: str, notes: _Notes, text: str) -> list[Unreached | None]:
+    """Each clause of each guard and each condition of a target, where some variant asks it."""
+    asked = {
+        check.span
+        for rule in rules.rules
+        for variant in rule.variants
+        if isinstance(variant.program, Program)
+        for check in variant.program.checks
+    }
+    written = dict.fromkeys(clause.span for guard in _guards(rules, here) for clause in conjuncts(guard))
+    return [_clause(span, notes.decided.get(span, set()), text) for span in written if span in asked]
+
+
+def _clause(span: Span, decided: set[bool], text: str) -> Unreached | None:
+    why = {(): "never asked", (True,): "never fails first", (False,): "never true"}.get(tuple(decided))
+    return None if why is None else Unreached(span, "clause", _excerpt(text, span), why)
+
+
+def _guards(rules: RuleSet, here: str) -> Iterable[syntax.Expr]:
+    for node in walk(_own(rules, here)):
+        guard = node.guard if isinstance(node, syntax.Tail | syntax.Requires) else None
+        if guard is not None:
+            yield guard
+
+
+def _own(rules: RuleSet, here: str) -> tuple[syntax.Declaration, ...]:
+    """The declarations of the file itself."""
+    assert isinstance(rules.scope, Scope)
+    return next(file.items for file in rules.scope.files if file.path == here)
+
+
+def _excerpt(text: str, span: Span) -> str:
+    """The text of a span on one line, without comments; its beginning where it is long."""
+    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    shown = " ".join(" ".join(line.partition(" #")[0] for line in lines).split())
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
