@@ -65,10 +65,10 @@ def _function(nest: Nest, tensors: Mapping[str, Buffer]) -> NestFunction:
 
 def _forms(nest: Nest) -> list[Callable[[Nest, dict[str, str]], Written | None]]:
     """The forms to try, best first."""
+    if nest.combine is not None and (nest.combine not in _UPDATES or nest.body.dtype != "float32"):
+        return [_serial]
     if nest.combine is None or nest.is_empty or not nest.inner:
         return [_across, _serial]
-    if nest.combine not in _UPDATES or nest.body.dtype != "float32":
-        return [_serial]
     if not nest.outer or nest.outer[-1].extent < LEAST_LANES:
         return [_along, _serial]
     across, along = (_contiguous(nest, axis) for axis in (nest.outer[-1], nest.inner[-1]))

@@ -163,11 +163,27 @@ class Vectors(Bindings):
             return None
         if source.op == ELEMENT and source.dtype in _LOADED and node.dtype == "float32":
             return self._load(source, source.dtype)
+        if source.dtype in ("int32", "int64") and node.dtype == "float32":
+            return self._exact(source)
         if source.dtype == "bool":
             return f"re_select({self._operand(source)}, re_splat(1.f), re_splat(0.f))"
         if source.dtype in LANE_FLOATS:
             return self._operand(source)
         return None
+
+    def _exact(self, node: Expr) -> str | None:
+        """Sums and differences of two elements of 8 or 16 bits, which float32 holds as they are."""
+        parts = node.args if node.op in ("add", "sub") else (node,)
+        texts = []
+        for part in parts:
+            element = part.args[0] if part.op == "cast" else part
+            if element.op != ELEMENT or element.dtype not in ("int8", "uint8", "int16", "uint16"):
+                return None
+            loaded = self._load(element, element.dtype) if self.varies(element) else None
+            if loaded is None and self.varies(element):
+                return None
+            texts.append(loaded or f"re_splat((float)({self.uniform(element)}))")
+        return f"({(' + ' if node.op == 'add' else ' - ').join(texts)})"
 
     def _load(self, node: Expr, dtype: str) -> str | None:
         if dtype not in (*LANE_FLOATS, *_LOADED, "bool"):
@@ -248,36 +264,35 @@ class Vectors(Bindings):
         step, dtype = self._step(address), value.dtype
         if step != 1 and (not by_lane or step is None or dtype != "float32"):
             return False
-        source = value.args[0] if value.op == "cast" and dtype not in (*LANE_FLOATS, "bool") else value
         level = self.lines[self.depth[self.lane]]
+        source, casts = value, list[Expr]()
+        while source.op == "cast" and source.dtype not in (*LANE_FLOATS, "bool"):
+            casts.append(source)
+            source = source.args[0]
         if source.dtype not in (*LANE_FLOATS, "bool"):
-            source = value
-            if value.dtype not in (*LANE_FLOATS, "bool"):
-                if by_lane:
-                    pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
-                    lines = self._each_lane(value, f"({pointer})[l] = {{0}};")
-                    level += lines
-                return by_lane
+            if by_lane:
+                pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
+                level += self._each_lane(value, f"({pointer})[l] = {{0}};")
+            return by_lane
         text = self.lanes(source)
         pointer = f"{self.buffer(buffer)} + {self.uniform_at(address)}"
         if dtype == "float32" and step != 1:
             level.append(f"re_store_step({pointer}, {text}, {step}, {self.count});")
+        elif dtype == "float32" and self.count == "RE_W":
+            level.append(f"re_store({pointer}, {text});")
         elif dtype == "float32":
-            level.append(
-                f"re_store({pointer}, {text});"
-                if self.count == "RE_W"
-                else f"re_store_n({pointer}, {text}, {self.count});"
-            )
-        elif dtype in ("float16", "bfloat16"):
+            level.append(f"re_store_n({pointer}, {text}, {self.count});")
+        elif dtype in ("float16", "bfloat16") or (
+            dtype in ("int8", "uint8") and source.dtype != "bool" and all(c.dtype in (dtype, "int32") for c in casts)
+        ):
             level.append(f"re_store_{dtype}({pointer}, {text}, {self.count});")
-        elif dtype == "bool":
-            level.append(f"for (int64_t l = 0; l < {self.count}; l++) ({pointer})[l] = RE_LANE({text}, l) != 0;")
         else:
-            element = "RE_LANE(lanes, l) != 0" if source.dtype == "bool" else "RE_LANE(lanes, l)"
-            kind, plain = ("re_i", "bool") if source.dtype == "bool" else ("re_f", "float32")
-            converted = convert(f"({element})", plain, dtype, bool(value.value))
-            each = f"for (int64_t l = 0; l < {self.count}; l++) ({pointer})[l] = {converted};"
-            level.append(f"{{ const {kind} lanes = {text}; {each} }}")
+            is_mask = source.dtype == "bool"
+            element, plain = ("(RE_LANE(lanes, l) != 0)", "bool") if is_mask else ("RE_LANE(lanes, l)", "float32")
+            for node in reversed(casts):
+                element, plain = convert(element, plain, node.dtype, bool(node.value)), node.dtype
+            each = f"for (int64_t l = 0; l < {self.count}; l++) ({pointer})[l] = {element};"
+            level.append(f"{{ const {'re_i' if is_mask else 're_f'} lanes = {text}; {each} }}")
         return True
 
 

@@ -187,6 +187,13 @@ RE_INLINE float re_round_float16(float x) { return re_from_float16(re_to_float16
 RE_INLINE re_f re_round_float16_v(re_f x) { return RE_EACH(re_round_float16, x); }
 RE_INLINE void re_store_float16(uint16_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = re_to_float16(RE_LANE(x, l), 1); }
 #endif
+#if RE_W == 16
+RE_INLINE void re_store_int8(int8_t *p, re_f x, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, RE_FIRST(n), _mm512_cvttps_epi32((__m512)x)); }
+RE_INLINE void re_store_uint8(uint8_t *p, re_f x, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, RE_FIRST(n), _mm512_cvttps_epi32((__m512)x)); }
+#else
+RE_INLINE void re_store_int8(int8_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = (int8_t)re_to_int32(RE_LANE(x, l)); }
+RE_INLINE void re_store_uint8(uint8_t *p, re_f x, int64_t n) { for (int64_t l = 0; l < n; l++) p[l] = (uint8_t)re_to_int32(RE_LANE(x, l)); }
+#endif
 RE_LOADER(int16, int16_t, (float)p[l], f)
 RE_LOADER(uint16, uint16_t, (float)p[l], f)
 RE_INLINE re_f re_round_bfloat16_v(re_f x) {
