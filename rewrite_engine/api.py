@@ -82,20 +82,22 @@ def compile(
     placement: Placement | None = None,
     targets: Sequence[str] | Mapping[str, object] = (),
     planner: Planner = pack,
+    engine: str = "auto",
     **options: Any,
 ) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
 
     `targets` names the targets that may be used, as in `place`; or it maps a target to its code generator (or to the
     name of an installed one), and "host" to the options of its C compiler: {"cc", "cpu", "triple"}. Kernels of targets
-    without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`.
+    without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`. `engine`
+    is "auto" (loop nests are compiled from C where there is a compiler), "c" (there must be one) or "numpy" (no C).
     """
     given = targets if isinstance(targets, Mapping) else {}
     if placement is None:
         placement = place(module, rules, targets=() if given else tuple(targets), **options)
     known = read_targets(given, [target.name for target in placement.machine.targets])
     made = generate(placement.graph, known.generators)
-    return build(
+    bundle = build(
         placement.graph,
         programs(with_bodies(placement.graph, rules.meanings), made),
         {device.name: device.memory for device in placement.machine.devices},
@@ -105,3 +107,4 @@ def compile(
         host_options=known.host,
         planner=planner,
     )
+    return bundle.with_c(engine)

@@ -49,7 +49,7 @@ def relu_of_relu() -> rw.Module:
 def test_a_target_runs_its_own_code(tmp_path: Path) -> None:
     bundle = rw.compile(relu_of_relu(), rules_of("supports Relu, Neg"), targets={"t": Doubling()})
     x = -np.arange(4096, dtype=np.float32).reshape(1, 4, 32, 32) + 9
-    executor = bundle.executor()
+    executor = bundle.executor("numpy")
     expected = 2 * np.maximum(-2 * np.maximum(x, 0), 0)
     assert np.array_equal(executor.run({"x": x})["y"], expected)
     assert sorted(t.ran for t in executor.times) == ["copy", "copy", "numpy", "target", "target"]

@@ -67,7 +67,7 @@ best = rw.place(module(), rules)
 bundle = rw.compile(module(), rules, targets={"t": "stack"})
 bundle.save("bundle")
 x = np.linspace(-2, 2, 4096, dtype=np.float32).reshape(1, 4, 32, 32)
-executor = rw.Bundle.open("bundle").executor()
+executor = rw.Bundle.open("bundle").executor("numpy")
 y = executor.run({"x": x})["y"]
 a = np.maximum(x, 0)
 print(json.dumps({
@@ -97,7 +97,7 @@ def test_example_packages_run_where_they_are_installed(tmp_path: Path) -> None:
     made = [f for f in metadata["functions"].values() if f["target"] == "t"]
     assert made and all((f["generator"], f["generator_version"]) == ("stack", "1.0") for f in made)
     assert all((work / "bundle" / f"{f['kernel']}.bin").is_file() for f in made)
-    done = run(tmp_path, "-m", "rewrite_engine", "run", "bundle", "--json", cwd=work)
+    done = run(tmp_path, "-m", "rewrite_engine", "run", "bundle", "--engine", "numpy", "--json", cwd=work)
     assert {kernel["ran"] for kernel in json.loads(done.stdout)["kernels"]} == {"target", "numpy", "copy"}, done.stderr
     # Without the package, the bundle says what is missing.
     with pytest.raises(rw.RewriteError, match="code generator `stack`, which is not installed; install the package"):

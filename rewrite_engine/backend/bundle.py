@@ -7,19 +7,39 @@ gives the same bytes, and a folder is written whole or not at all.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from rewrite_engine.backend.archive import json_bytes, read_npz, sha256, write_npz, written_whole
+from rewrite_engine.backend.archive import json_bytes, sha256, write_npz, written_whole
+from rewrite_engine.backend.bundle_reader import (
+    MANIFEST,
+    METADATA_SCHEMA,
+    OWN_FILES,
+    PARAMETERS,
+    SCHEMA,
+    check_replaceable,
+    read_parts,
+)
 from rewrite_engine.backend.codegen import Artifact, CodeGenerator, loaded
 from rewrite_engine.backend.functions import Function, share_functions
 from rewrite_engine.backend.graph_json import graph_json
 from rewrite_engine.backend.graph_reader import read_graph
 from rewrite_engine.backend.memory import MemoryPlan, plan
+from rewrite_engine.backend.native import (
+    KERNELS_C,
+    LANES,
+    LIBRARY,
+    LIBRARY_JSON,
+    CKernels,
+    StoredLibrary,
+    build_library,
+    emit_kernels,
+    host_compiler,
+    load,
+)
 from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.backend.programs import (
     check_operands,
@@ -27,7 +47,6 @@ from rewrite_engine.backend.programs import (
     kernel_of,
     program_nest,
     program_text,
-    read_program,
     workspace_of,
 )
 from rewrite_engine.backend.runtime import Executor, Kernel
@@ -37,13 +56,8 @@ from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.operators.types import TensorType
 
-SCHEMA = "rewrite_engine/bundle/1"
-METADATA_SCHEMA = "rewrite_engine/metadata/1"
-MANIFEST = "manifest.json"
-PARAMETERS = "params.npz"
 NO_ARTIFACTS: Mapping[str, Artifact] = {}
 NO_OPTIONS: Mapping[str, str] = {}
-OWN_FILES = ("graph.json", "memory.json", "metadata.json", PARAMETERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +66,8 @@ class Bundle:
 
     `extra_files` are the caller's, by path relative to the folder; they are kept, not interpreted. A symbol that a code
     generator made has an artifact in place of a program; `generators` are those at hand, beside the installed ones.
-    `host_options` are what the host's C compiler is told.
+    `host_options` are what the host's C compiler is told; `c_kernels` are the kernels in C, `library` what it made of
+    them, see `with_c`.
     """
 
     graph: Mapping[str, object]
@@ -64,6 +79,8 @@ class Bundle:
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     generators: tuple[CodeGenerator, ...] = ()
     host_options: Mapping[str, str] = field(default_factory=dict)
+    c_kernels: CKernels | None = None
+    library: StoredLibrary | None = None
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -89,6 +106,11 @@ class Bundle:
             symbol: {**function.to_json(), "kernel": f"kernels/{stems[function.hash]}"}
             for symbol, function in self.functions.items()
         }
+        c: dict[str, object] = {}
+        if self.c_kernels is not None:
+            c = {"c": {"lanes": self.c_kernels.lanes}}
+            for symbol, row in functions.items():
+                row["c"] = self.c_kernels.function_json(symbol)
         devices = {
             use.device: {
                 "workspace": max((f.workspace for f in self.functions.values() if f.device == use.device), default=0),
@@ -98,20 +120,41 @@ class Bundle:
             for use in self.plan.devices
         }
         host = dict(self.host_options)
-        return {"schema": METADATA_SCHEMA, "functions": functions, "devices": devices, "host": host}
+        return {"schema": METADATA_SCHEMA, "functions": functions, "devices": devices, "host": host, **c}
 
     def verify(self) -> list[str]:
         """Problems that make this bundle unfit to run; an empty list means that it holds."""
         types = {name: TensorType(array.dtype.name, array.shape) for name, array in self.parameters.items()}
         return [*verify(self.graph, self.plan, self.functions, types), *check_operands(self.functions, self.programs)]
 
-    def executor(self) -> Executor:
-        """An executor with its own memories, to run more than once or to read `times`."""
-        return Executor(self)
+    def executor(self, engine: str = "auto") -> Executor:
+        """An executor with its own memories, to run more than once or to read `times`.
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        `engine` is "auto" (kernels run in C where there is a library or a compiler, else in NumPy), "c" or "numpy".
+        Raises RewriteError where C is asked for and there is no compiler, or where the compiler fails.
+        """
+        return Executor(self, load(self.functions, self.programs, self.c_kernels, self.library, engine))
+
+    def run(self, inputs: Mapping[str, np.ndarray], engine: str = "auto") -> dict[str, np.ndarray]:
         """Graph outputs by name. Raises RewriteError for inputs that do not fit, see `runtime.Executor.run`."""
-        return self.executor().run(inputs)
+        return self.executor(engine).run(inputs)
+
+    def with_c(self, engine: str = "auto") -> Bundle:
+        """This bundle with its kernels in C, and the library of them where there is a compiler.
+
+        The compiler is the one that `host_options` ask for. Engine "numpy" leaves the bundle as it is, "c" needs a
+        compiler. Raises RewriteError where there is none, or where it fails.
+        """
+        compiler = host_compiler(self.host_options, engine)
+        if engine == "numpy":
+            return self
+        graph, problems = read_graph(self.graph)
+        if graph is None:
+            raise RewriteError("graph.json: " + "; ".join(problems))
+        lanes = LANES if compiler is None else compiler.lanes
+        c_kernels = emit_kernels(graph, self.functions, self.programs, lanes)
+        library = None if compiler is None else build_library(c_kernels, compiler)
+        return replace(self, c_kernels=c_kernels, library=library)
 
     def files(self) -> dict[str, bytes]:
         """Content of every file but the manifest and the parameters, by path relative to the folder.
@@ -130,6 +173,11 @@ class Bundle:
                 continue
             files[f"kernels/{symbol}.json"] = program_text(self.programs[symbol]).encode()
             files[f"kernels/{symbol}.loops"] = program_nest(self.programs[symbol]).encode()
+        if self.c_kernels is not None:
+            files[KERNELS_C] = self.c_kernels.text.encode()
+        if self.library is not None:
+            files[LIBRARY] = self.library.content
+            files[LIBRARY_JSON] = json_bytes(self.library.to_json())
         for path, content in sorted(self.extra_files.items()):
             parts = PurePosixPath(path)
             if path in (*files, *OWN_FILES, MANIFEST) or parts.is_absolute() or ".." in parts.parts or not parts.parts:
@@ -143,7 +191,7 @@ class Bundle:
         An earlier bundle there is replaced. Raises RewriteError when something else is there, or it cannot be written.
         """
         target = Path(folder).resolve()
-        _check_replaceable(target)
+        check_replaceable(target)
         files = self.files()
         with written_whole(target) as temporary:
             for path, content in files.items():
@@ -159,27 +207,9 @@ class Bundle:
         Raises RewriteError when it is not a bundle, a file is missing or differs from its sha256, or it does not hold.
         """
         root = Path(folder)
-        listed = _read_manifest(root)
-        for path in OWN_FILES:
-            if path not in listed:
-                raise RewriteError(f"{root / MANIFEST}: expected `{path}` among the files, found {', '.join(listed)}")
-        for path, digest in listed.items():
-            _check_file(root, path, digest)
-        contents = {path: (root / path).read_bytes() for path in listed if path != PARAMETERS}
-        graph = _parse(root / "graph.json", contents["graph.json"])
-        memory_plan = MemoryPlan.from_json(_parse(root / "memory.json", contents["memory.json"]))
-        functions, programs, artifacts = _read_functions(root, contents)
-        bundle = cls(
-            graph=graph,
-            plan=memory_plan,
-            functions=functions,
-            programs=programs,
-            parameters=read_npz(root / PARAMETERS, _parameter_types(root, graph)),
-            extra_files={p: c for p, c in contents.items() if p not in OWN_FILES and not p.startswith("kernels/")},
-            artifacts=artifacts,
-            generators=tuple(generators),
-            host_options=_host_options(root, contents),
-        )
+        parts = read_parts(root)
+        values = {field.name: getattr(parts, field.name) for field in fields(parts)}
+        bundle = cls(**values, generators=tuple(generators))
         _require(bundle, str(root))
         return bundle
 
@@ -255,113 +285,3 @@ def _require(bundle: Bundle, where: str) -> None:
 def _manifest(folder: Path, paths: Sequence[str]) -> dict[str, object]:
     rows = {path: {"sha256": sha256(folder / path), "bytes": (folder / path).stat().st_size} for path in paths}
     return {"schema": SCHEMA, "files": rows}
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Only an earlier bundle or an empty folder makes way."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RewriteError(f"cannot write the bundle to {folder}: expected a folder, found a file; choose another name")
-    try:
-        found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
-    except OSError as error:
-        raise RewriteError(f"cannot read {folder}: {error.strerror or error}") from error
-    if not found:
-        return
-    advice = "choose another folder or empty it first"
-    if MANIFEST not in found:
-        raise RewriteError(f"{folder} is there and is not a bundle (it has no {MANIFEST}); {advice}")
-    listed = _read_manifest(folder)
-    foreign = [path for path in found if path not in listed and path != MANIFEST]
-    if foreign:
-        names = ", ".join(foreign[:3])
-        raise RewriteError(f"{folder} is an earlier bundle, but holds other files too ({names}); {advice}")
-
-
-def _read_manifest(root: Path) -> dict[str, str]:
-    """The sha256 of each file by path."""
-    path = root / MANIFEST
-    if not root.is_dir():
-        raise RewriteError(f"{root}: expected the folder of a bundle, found {'a file' if root.exists() else 'nothing'}")
-    if not path.is_file():
-        raise RewriteError(f"{root} is not a bundle: it has no {MANIFEST}; `rewrite-engine compile` writes one")
-    data = _parse(path, path.read_bytes())
-    rows = data.get("files")
-    if data.get("schema") != SCHEMA or not isinstance(rows, dict):
-        raise RewriteError(f"{path}: expected schema `{SCHEMA}` with `files`, found schema `{data.get('schema')}`")
-    digests = {}
-    for name, row in rows.items():
-        if not isinstance(row, dict) or not isinstance(row.get("sha256"), str):
-            raise RewriteError(f"{path}: expected a sha256 for `{name}`, found {row!r}")
-        digests[name] = row["sha256"]
-    return digests
-
-
-def _check_file(root: Path, path: str, digest: str) -> None:
-    try:
-        found = sha256(root / path)
-    except OSError as error:
-        raise RewriteError(f"{root / path}: listed in {MANIFEST}, cannot be read: {error.strerror or error}") from error
-    if found != digest:
-        raise RewriteError(f"{root / path}: changed or damaged: expected sha256 {digest} ({MANIFEST}), found {found}")
-
-
-def _parse(path: Path, content: bytes) -> dict[str, object]:
-    try:
-        data = json.loads(content)
-    except ValueError as error:
-        raise RewriteError(f"{path}: expected JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise RewriteError(f"{path}: expected a JSON object, found {type(data).__name__}")
-    return data
-
-
-def _parameter_types(root: Path, data: Mapping[str, object]) -> dict[str, TensorType]:
-    graph, problems = read_graph(data)
-    if graph is None:
-        raise RewriteError(f"{root / 'graph.json'}: " + "; ".join(problems))
-    types = {entry.name: entry.type for entry in graph.entries}
-    return {name: types[name] for name in graph.parameters if name in types}
-
-
-def _host_options(root: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
-    host = _parse(root / "metadata.json", contents["metadata.json"]).get("host", {})
-    if not isinstance(host, dict) or not all(isinstance(value, str) for value in host.values()):
-        raise RewriteError(f"{root / 'metadata.json'}: expected texts by name in `host`, found {host!r}")
-    return host
-
-
-def _read_functions(
-    root: Path, contents: Mapping[str, bytes]
-) -> tuple[dict[str, Function], dict[str, Program], dict[str, Artifact]]:
-    """Functions, programs and artifacts by symbol, each checked against its function's hash."""
-    path = root / "metadata.json"
-    data = _parse(path, contents["metadata.json"])
-    rows = data.get("functions")
-    if data.get("schema") != METADATA_SCHEMA or not isinstance(rows, dict):
-        raise RewriteError(f"{path}: expected schema `{METADATA_SCHEMA}` with `functions`")
-    functions: dict[str, Function] = {}
-    programs: dict[str, Program] = {}
-    artifacts: dict[str, Artifact] = {}
-    read: dict[str, Program] = {}
-    for symbol, row in rows.items():
-        function = functions[symbol] = Function.from_json(symbol, row)
-        file = f"{row.get('kernel')}.{'json' if function.generator is None else 'bin'}"
-        if file not in contents:
-            raise RewriteError(f"{path}: kernel `{symbol}`: expected its program in `{file}`, found no such file")
-        if function.generator is not None:
-            artifacts[symbol] = Artifact(function.generator, function.generator_version or "", contents[file])
-            if artifacts[symbol].hash != function.hash:
-                raise RewriteError(f"{root / file}: expected the artifact of hash {function.hash}, found another one")
-            continue
-        text = contents[file].decode()
-        if content_hash(text) != function.hash:
-            raise RewriteError(f"{root / file}: expected the program of hash {function.hash}, found another one")
-        if file not in read:
-            try:
-                read[file] = read_program(text)
-            except (RewriteError, ValueError) as error:
-                raise RewriteError(f"{root / file}: {error}") from error
-        programs[symbol] = read[file]
-    return functions, programs, artifacts

@@ -75,15 +75,16 @@ def compare(
     *,
     inputs: Mapping[str, np.ndarray] | None = None,
     tolerance: float = TOLERANCE,
+    engine: str = "auto",
 ) -> CheckReport:
     """Run `bundle` and `reference_model` (an ONNX file's bytes) on random inputs of `seed` and `seed + 1`.
 
-    Given `inputs`, it runs on these alone.
+    Given `inputs`, it runs on these alone. `engine` is that of `Bundle.executor`.
     Outputs are paired by position. Raises RewriteError when ONNX Runtime is not installed or refuses the model.
     """
     session = _session(reference_model)
     seeds: Sequence[int | None] = (None,) if inputs is not None else (seed, seed + 1)
-    executor = bundle.executor()
+    executor = bundle.executor(engine)
     names = list(bundle.outputs)
     checks: list[OutputCheck] = []
     references = []

@@ -18,10 +18,14 @@ import numpy as np
 from rewrite_engine.backend.functions import Function
 from rewrite_engine.backend.graph_reader import Entry, Node, ReadGraph, read_graph
 from rewrite_engine.backend.memory import HOST, MemoryPlan, Storage
+from rewrite_engine.backend.native import How, Native
 from rewrite_engine.backend.packing import ALIGNMENT
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.loops import dtypes
 from rewrite_engine.operators.types import ITEM_BITS, TensorType
+
+Observer = Callable[["StepTime", Mapping[str, np.ndarray]], None]
+"""Sees the results of a kernel, by name of the value, before anything else runs."""
 
 Kernel = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Reads the input arrays and fills the output arrays, which are contiguous and in device memory."""
@@ -59,14 +63,15 @@ class DeviceArray:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Wall-clock seconds of one kernel or copy. `ran` says what did the work: "numpy", "target" (the target's own code)
-    or "copy"."""
+    """Wall-clock seconds of one kernel or copy. `ran` says what did the work: "c", "numpy", "target" (the target's own
+    code), "host" (a host operator) or "copy"; `reason` why that was not C, where it is a kernel."""
 
     name: str
     function: str
     device: str
     seconds: float
     ran: str = "numpy"
+    reason: str = ""
 
 
 class DeviceMemory:
@@ -110,7 +115,8 @@ class Executor:
     when the graph is malformed, a parameter is missing or has another type, or a value has no storage.
     """
 
-    def __init__(self, bundle: Runnable) -> None:
+    def __init__(self, bundle: Runnable, native: Native | None = None) -> None:
+        """`native` runs what it can in C; without it, kernels run in NumPy."""
         graph, problems = read_graph(bundle.graph)
         if graph is None:
             raise RewriteError("graph.json: " + "; ".join(problems))
@@ -129,14 +135,21 @@ class Executor:
                 raise RewriteError(f"graph.json: expected a null node for `{name}`, found none")
         self._scratch = [(memories[device], end) for device, end in _parameter_starts(bundle.plan)]
         self._load_parameters()
+        self._native = native
+        self._bound = {} if native is None else self._bind(native)
+
+    @property
+    def origin(self) -> str:
+        """What runs the kernels: where their library comes from, or NumPy."""
+        return "NumPy" if self._native is None else self._native.origin
 
     @property
     def inputs(self) -> dict[str, TensorType]:
         """Types of the graph's inputs by name, in order."""
         return {name: self._graph.entries[self._entry[name]].type for name in self._graph.inputs}
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by the model's names, as arrays of their own.
+    def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
+        """Outputs by the model's names, as arrays of their own. `observe` sees the results of every kernel.
 
         Raises RewriteError for inputs that are missing, unknown or of another type, for a kernel that is given an
         operand in the wrong memory, for a value read before it is written, and for a parameter that was overwritten.
@@ -152,12 +165,14 @@ class Executor:
         for node in self._graph.nodes:
             if node.kind == "argument":
                 continue
-            started = time.perf_counter()
-            self._step(node, written)
-            seconds = time.perf_counter() - started
+            seconds = self._step(node, written)
             device = self._graph.entries[node.outputs[0]].device if node.outputs else HOST
-            times.append(StepTime(node.name, node.function, device, seconds, self._ran(node)))
+            how = self._how(node)
+            times.append(StepTime(node.name, node.function, device, seconds, how.ran, how.reason))
             written.update(node.outputs)
+            if observe is not None and node.kind == "kernel":
+                results = [self._arrays[entry] for entry in node.outputs]
+                observe(times[-1], {result.value: result.array for result in results})
         self.times = tuple(times)
         self._check_parameters()
         outputs = {}
@@ -170,10 +185,35 @@ class Executor:
             outputs[name] = self._arrays[entry].array.copy()
         return outputs
 
-    def _ran(self, node: Node) -> str:
+    def _how(self, node: Node) -> How:
         if node.kind == "copy":
-            return "copy"
-        return "numpy" if self._functions[node.function].generator is None else "target"
+            return How("copy")
+        if self._native is not None:
+            return self._native.how[node.function]
+        return How("numpy" if self._functions[node.function].generator is None else "target")
+
+    def _bind(self, native: Native) -> dict[tuple[int, ...], Callable[[], None]]:
+        """The calls that run in C, by the entries that they write. One that its kernel does not accept is refused when it runs."""
+        calls = []
+        for node in self._graph.nodes:
+            how = native.how.get(node.function)
+            if node.kind != "kernel" or how is None or how.ran != "c":
+                continue
+            operands = [self._arrays[entry] for entry in node.inputs]
+            results = [self._arrays[entry] for entry in node.outputs]
+            try:
+                self._kernel(node, operands, results)
+            except RewriteError:
+                continue
+            names = [operand.value for operand in operands]
+            for position in native.kernels[node.function].constants:
+                if names[position] not in self._parameters:
+                    raise RewriteError(
+                        f"`{node.name}`: operand {position}: expected a parameter, found `{names[position]}`"
+                    )
+            calls.append((node.outputs, (node.function, [o.array for o in operands], [r.array for r in results])))
+        bound = native.bind([call for _, call in calls])
+        return {entries: run for (entries, _), run in zip(calls, bound, strict=True)}
 
     def _load_parameters(self) -> None:
         for name in self._graph.parameters:
@@ -211,8 +251,8 @@ class Executor:
             checked[name] = array
         return checked
 
-    def _step(self, node: Node, written: set[int]) -> None:
-        """Run one kernel or copy on handles; both refuse what is not there."""
+    def _step(self, node: Node, written: set[int]) -> float:
+        """Run one kernel or copy on handles; both refuse what is not there. Returns the seconds of the work itself."""
         for entry in node.inputs:
             if entry not in written:
                 name = self._graph.entries[entry].name
@@ -225,7 +265,14 @@ class Executor:
             raise RewriteError(f"`{node.name}`: expected the operands {expected}, found {found}")
         for result in results:
             result.poison()
-        move([operand.array for operand in operands], [result.array for result in results])
+        bound = self._bound.get(node.outputs)
+        given, made = [operand.array for operand in operands], [result.array for result in results]
+        started = time.perf_counter()
+        if bound is None:
+            move(given, made)
+        else:
+            bound()
+        return time.perf_counter() - started
 
     def _kernel(self, node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Kernel:
         """The node's kernel, which accepts these arguments."""

@@ -61,6 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     compile_ = verb("compile", "place, lower and write a bundle that runs", "place", "compile_")
     compile_.add_argument("-o", "--output", required=True, metavar="DIR", help="the bundle's folder")
+    _engine(compile_)
+    compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
+                          help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
     _model_options(compile_)
 
     run = verb("run", "run a bundle", "run", "run")
@@ -68,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--input", metavar="F.npz", help="inputs by name (default: seeded random ones)")
     run.add_argument("--output", metavar="F.npz", help="write the outputs there")
     run.add_argument("--check", action="store_true", help="compare with ONNX Runtime on two seeds")
+    _engine(run)
     run.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times (default 1)")
 
     verb("doctor", "say what is installed, what is missing and how to get it", "doctor", "doctor")
@@ -100,6 +104,11 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--costs", metavar="FILE", help='measured costs, for capabilities that cost profile("key")')
     sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                      help="a number or option of the rule files, such as npu0.memory=32MiB (repeatable)")  # fmt: skip
+
+
+def _engine(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--engine", choices=["auto", "c", "numpy"], default="auto",
+                     help="how loop nests run: in C where there is a compiler (auto), in C, in NumPy")  # fmt: skip
 
 
 def _positive(text: str) -> int:

@@ -35,9 +35,12 @@ def compile_(options: argparse.Namespace) -> int:
     check_writable(options.output)
     module, placement, rules = _placed(options)
     started = time.perf_counter()
-    bundle = api.compile(module, rules, placement=placement)
+    host = {"host": _host(options.host)} if options.host else ()
+    bundle = api.compile(module, rules, placement=placement, targets=host, engine=options.engine)
     bundle.save(options.output)
     say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
+    if bundle.library is None and options.engine == "auto":
+        say(options, "warning: no C compiler was found: kernels run in NumPy; install gcc or clang")
     _show(options, placement, bundle.extra_files["placement.json"])
     if not options.json:
         print(f"bundle     {options.output}")
@@ -82,6 +85,11 @@ def _show(options: argparse.Namespace, placement: Placement, report: bytes) -> N
         print(summary(placement))
     if options.verbose:
         say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
+
+
+def _host(text: str) -> dict[str, str]:
+    """`cc=…,cpu=…`: commas separate options, so that a command may hold spaces."""
+    return _pairs("--host", _names(text))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -15,11 +15,12 @@ import numpy as np
 from rewrite_engine.backend.bundle import Bundle
 from rewrite_engine.backend.check import CheckReport, compare
 from rewrite_engine.backend.inputs import random_inputs
-from rewrite_engine.backend.runtime import Executor
+from rewrite_engine.backend.runtime import Executor, StepTime
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, check_writable, write_file
 
-_RAN = {"numpy": "in NumPy", "target": "in the target's own code", "copy": "copies"}
+_RAN = {"c": "in C", "numpy": "in NumPy", "target": "in the target's own code", "host": "host operators in NumPy",
+        "copy": "copies"}  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,13 +29,13 @@ def run(options: argparse.Namespace) -> int:
         check_writable(Path(options.output).parent)
     bundle = Bundle.open(options.bundle)
     given = read_inputs(options.input) if options.input else None
-    executor = bundle.executor()
+    executor = bundle.executor(options.engine)
     feed = random_inputs(bundle.inputs, options.seed) if given is None else given
     for _ in range(options.repeat):
         outputs = executor.run(feed)
     if options.output:
         write_arrays(Path(options.output), outputs)
-    report = check(bundle, options.seed, given) if options.check else None
+    report = check(bundle, options.seed, given, options.engine) if options.check else None
     if options.json:
         print(json.dumps(_result(executor, outputs, report), indent=1, sort_keys=True))
     else:
@@ -42,12 +43,14 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report is None or report.ok else 1
 
 
-def check(bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None) -> CheckReport:
+def check(
+    bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None, engine: str = "auto"
+) -> CheckReport:
     """The comparison with ONNX Runtime on the model that the bundle was made from."""
     reference = bundle.extra_files.get(SOURCE)
     if reference is None:
         raise RewriteError(f"the bundle has no {SOURCE} to compare with; compile it again from the model's file")
-    return compare(bundle, reference, seed, inputs=given)
+    return compare(bundle, reference, seed, inputs=given, engine=engine)
 
 
 def check_lines(report: CheckReport) -> list[str]:
@@ -86,7 +89,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None) -> dict[str, object]:
     result: dict[str, object] = {
         "outputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()},
-        "kernels": [{"kernel": t.name, "seconds": round(t.seconds, 9), "ran": t.ran} for t in executor.times],
+        "engine": executor.origin,
+        "kernels": [_kernel(t) for t in executor.times],
     }
     if report is not None:
         result["check"] = {
@@ -102,12 +106,19 @@ def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: Check
     return result
 
 
+def _kernel(time: StepTime) -> dict[str, object]:
+    reason = {"reason": time.reason} if time.reason else {}
+    return {"kernel": time.name, "seconds": round(time.seconds, 9), "ran": time.ran, **reason}
+
+
 def _text(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool) -> str:
     total = sum(t.seconds for t in executor.times)
     lines = [f"outputs    {name}: {a.dtype}{list(a.shape)}" for name, a in outputs.items()]
     ran = Counter(_RAN[t.ran] for t in executor.times)
     shares = ", ".join(f"{count} {how}" for how, count in sorted(ran.items()))
-    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s: {shares}")
+    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s: {shares} ({executor.origin})")
+    reasons = Counter(t.reason for t in executor.times if t.reason)
+    lines += [f"  {count} not in C: {reason}" for reason, count in reasons.items()]
     if verbose:
         for t in sorted(executor.times, key=lambda t: -t.seconds)[:10]:
             print(f"  {t.name}: {t.seconds * 1e3:.2f} ms", file=sys.stderr)

@@ -80,7 +80,15 @@ class CallSequence:
 
     def __call__(self) -> None:
         """Runs them all on what the arrays hold now. Raises RewriteError when a kernel fails."""
-        status = self.run(self.records, len(self.records))
+        self._check(self.run(self.records, len(self.records)))
+
+    def call(self, position: int) -> Callable[[], None]:
+        """The call at `position` alone, as a callable that raises as above."""
+        record = ctypes.byref(self.records, position * ctypes.sizeof(_CallRecord))
+        return lambda: self._check(self.run(record, 1))
+
+    @staticmethod
+    def _check(status: int) -> None:
         if status:
             raise RewriteError(f"a kernel returned {status}")
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +29,12 @@ FLAGS = (
 
 KINDS = {"library": ("-fvisibility=hidden", "-fPIC", "-shared"), "program": ()}
 """Flags by what is made; a program has a `main`."""
+
+_SPELLED = {
+    "sse3": "pni", "bmi": "bmi1", "lzcnt": "abm", "lahf_sahf": "lahf_lm", "prfchw": "3dnowprefetch", "rdrnd": "rdrand",
+    "pclmul": "pclmulqdq", "sha": "sha_ni", "crc32": "sse4_2", "shstk": "fpu",  # the last runs anywhere
+}  # fmt: skip
+"""Features that compilers and /proc/cpuinfo spell differently."""
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
 """Flags of a library that stops at the first wrong access or undefined operation (load it with libasan first)."""
@@ -69,6 +76,15 @@ class Compiler:
         command = [*self.command, *self.flags, "-dM", "-E", "-x", "c", os.devnull]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return 16 if "__AVX512F__" in said else 8 if "__AVX__" in said else 4
+
+    def all_flags(self, kind: str) -> tuple[str, ...]:
+        """Every flag of a compilation that makes one of `KINDS`."""
+        return (*FLAGS, *KINDS[kind], *self.flags)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Features that its processor has and the platform's least has not, as /proc/cpuinfo spells them (x86 only)."""
+        return tuple(sorted(_macros(self.command, self.flags) - _macros(self.command, ())))
 
     @property
     def processor(self) -> str:
@@ -113,7 +129,7 @@ def build_text(
 
     `kind` is one of `KINDS`. Raises CompilerFailed, and RewriteError where the cache cannot be written.
     """
-    options = (*FLAGS, *KINDS[kind], *compiler.flags, *flags)
+    options = (*compiler.all_flags(kind), *flags)
     folder = Path(cache) if cache is not None else cache_folder()
     key = "\0".join((text, compiler.version, compiler.triple, *options, compiler.processor))
     suffix = ".so" if kind == "library" else ".bin"
@@ -163,6 +179,13 @@ def this_processor() -> str:
     return "\n".join([platform.machine(), *(line for line in lines if line.startswith(wanted))])
 
 
+@functools.cache
+def features_here() -> frozenset[str]:
+    """Features of this processor, as /proc/cpuinfo spells them."""
+    lines = this_processor().splitlines()
+    return frozenset(word for line in lines if line.startswith(("flags", "Features")) for word in line.split()[2:])
+
+
 def is_whole(path: Path) -> bool:
     """Whether a file of the cache is there and ends with the hash of what is before."""
     try:
@@ -190,6 +213,15 @@ def _first(wanted: Sequence[str]) -> tuple[str, ...]:
 def _machine(triple: str) -> str:
     name = triple.split("-")[0]
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+@functools.cache
+def _macros(command: tuple[str, ...], flags: tuple[str, ...]) -> frozenset[str]:
+    """Processor features that a compiler defines macros for: `#define __BMI2__ 1`."""
+    run = [*command, *flags, "-dM", "-E", "-x", "c", os.devnull]
+    said = subprocess.run(run, capture_output=True, text=True, check=False).stdout
+    names = (name.lower() for name in re.findall(r"#define __([A-Z0-9_]+)__ 1$", said, re.MULTILINE))
+    return frozenset(_SPELLED.get(name, name) for name in names)
 
 
 @functools.cache
