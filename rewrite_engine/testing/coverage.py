@@ -46,8 +46,8 @@ class Coverage:
 
 
 @dataclass(slots=True)
-class _Notes:
-    """Matches that held, by rule and variant; what clauses decided, by their place."""
+class Notes:
+    """What happened in tests: matches that held, by rule and variant; what clauses decided, by their place."""
 
     held: set[tuple[str, int]] = field(default_factory=set)
     decided: dict[Span, set[bool]] = field(default_factory=lambda: defaultdict(set))
@@ -57,8 +57,7 @@ def measure(path: str | Path) -> Coverage:
     """Runs the tests of one file and says what they reach of it. Raises PatError where the file does not hold."""
     rules = load([path])
     here, tests = own_tests(rules)
-    notes = _Notes()
-    watched = replace(rules, rules=tuple(_watched(rule, notes) for rule in rules.rules))
+    watched, notes = watch(rules)
     results = tuple(run_case(watched, case) for case in tests)
     text = rules.sources[here][0]
     parts = {
@@ -74,7 +73,13 @@ def measure(path: str | Path) -> Coverage:
 # ---------------------------------------------------------------- taking notes
 
 
-def _watched(rule: CoreRule, notes: _Notes) -> CoreRule:
+def watch(rules: RuleSet) -> tuple[RuleSet, Notes]:
+    """The rules with checks that take notes, and the notes, which tests that run on those rules fill."""
+    notes = Notes()
+    return replace(rules, rules=tuple(_watched(rule, notes) for rule in rules.rules)), notes
+
+
+def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
     """The rule, with checks that note what they decide, and a last one that notes that the match holds."""
 
     def watched(variant: Variant) -> Variant:
@@ -91,7 +96,7 @@ def _watched(rule: CoreRule, notes: _Notes) -> CoreRule:
     return replace(rule, variants=tuple(map(watched, rule.variants)))
 
 
-def _noted(check: Check, notes: _Notes) -> Check:
+def _noted(check: Check, notes: Notes) -> Check:
     def run(match: Match) -> str | None:
         holds = False
         try:
@@ -107,7 +112,7 @@ def _noted(check: Check, notes: _Notes) -> Check:
 # ---------------------------------------------------------------- what there is to reach: None where it is reached
 
 
-def _declarations(rules: RuleSet, here: str, notes: _Notes) -> list[Unreached | None]:
+def _declarations(rules: RuleSet, here: str, notes: Notes) -> list[Unreached | None]:
     """Each rule, composite and pattern, and each operator that a target supports."""
     held: dict[tuple[Span, str], bool] = {}
     for rule in rules.rules:
@@ -121,7 +126,7 @@ def _declarations(rules: RuleSet, here: str, notes: _Notes) -> list[Unreached | 
             for (span, title), found in held.items()]  # fmt: skip
 
 
-def _alternatives(rules: RuleSet, here: str, notes: _Notes, text: str) -> list[Unreached | None]:
+def _alternatives(rules: RuleSet, here: str, notes: Notes, text: str) -> list[Unreached | None]:
     """Each way at each fork that stands in the file, whichever declarations use it."""
     held: dict[Way, bool] = {}
     for rule in rules.rules:
@@ -148,7 +153,7 @@ def _way(way: Way, forks: Mapping[Span, syntax.Node], text: str) -> Unreached:
     return Unreached(way.span, "alternative", shown, f"never matches {'without' if way.index else 'with'} it")
 
 
-def _clauses(rules: RuleSet, here: str, notes: _Notes, text: str) -> list[Unreached | None]:
+def _clauses(rules: RuleSet, here: str, notes: Notes, text: str) -> list[Unreached | None]:
     """Each clause of each guard and each condition of a target, where some variant asks it."""
     asked = {
         check.span

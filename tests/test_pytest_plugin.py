@@ -1,0 +1,116 @@
+"""The pytest plugin: which rule files it collects, and how what fails is shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rewrite_engine.testing import coverage, in_file
+
+pytest_plugins = ["pytester"]
+
+LOADED = coverage, in_file  # NumPy, which they import, cannot be loaded by several of the inner runs
+RULES = """pattern silu(x) = Mul(x, Sigmoid(x))
+rule twice: Relu(Relu(x)) => Relu(x)
+target host { composite gate(x) = silu(x) }
+test "fires": Relu(Relu(x: float32[8])) => Relu(x)
+test "swish": Mul(x: float32[8], Sigmoid(x)) is gate
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest("-p", "no:cacheprovider", "-v", *arguments)
+
+
+def test_each_test_rule_and_composite_is_an_item(pytester):
+    pytester.makefile(".pat", rules=RULES)
+    result = run(pytester)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines_random([
+        "rules.pat::rule twice PASSED*", "rules.pat::composite gate of host PASSED*", "rules.pat::fires PASSED*",
+        "rules.pat::swish PASSED*",
+    ])  # fmt: skip
+    assert run(pytester, "-k", "swish").parseoutcomes() == {"passed": 1, "deselected": 3}
+
+
+def test_a_test_that_fails_is_shown_with_its_place_and_reason(pytester):
+    pytester.makefile(".pat", rules=RULES + 'test "wrong": Relu(Tanh(x: float32[8])) => Relu(x)\n')
+    result = run(pytester)
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines([
+        "*rules.pat:6:1: error: wrong: the rules*lead there*",
+        '6 | test "wrong": Relu(Tanh(x: float32?8?)) => Relu(x)',
+        "  | ^^^^*",
+    ])  # fmt: skip
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_rule_that_no_test_fires_is_shown_with_its_place(pytester):
+    pytester.makefile(".pat", rules=RULES + "rule idle: Exp(Log(x)) => x\n")
+    result = run(pytester, "-k", "idle")
+    result.assert_outcomes(failed=1, deselected=4)
+    result.stdout.fnmatch_lines([
+        "*rules.pat:6:1: error: no test makes the rule idle match",
+        "6 | rule idle: Exp(Log(x)) => x",
+        "  | ^^^^*",
+    ])  # fmt: skip
+
+
+def test_a_file_that_does_not_check_is_one_error_with_every_problem(pytester):
+    pytester.makefile(".pat", rules=RULES + "rule a: Rleu(x) => x\nrule b: Relu(x) => y\n")
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*rules.pat:6:9: error: unknown operator `Rleu`", "*did you mean `Relu`?", "*:7:20: *"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_graph_that_cannot_be_built_is_shown_with_its_place(pytester):
+    pytester.makefile(".pat", rules=RULES + 'test "open": Relu(_) is silu\n')
+    result = run(pytester)
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*rules.pat:6:19: error: a test graph has no wildcards*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_warnings_of_a_file_are_warnings(pytester):
+    pytester.makefile(".pat", rules=RULES + "let unused = 1\n")
+    result = run(pytester)
+    result.assert_outcomes(passed=4, warnings=1)
+    result.stdout.fnmatch_lines(["*PatWarning: *rules.pat:6:5: warning: *unused*"])
+
+
+def test_files_without_tests_are_collected_when_asked(pytester):
+    pytester.makefile(".pat", rules='# test "none": x\nrule twice: Relu(Relu(x)) => Relu(x)\n')
+    run(pytester).assert_outcomes()
+    run(pytester, "--pat").assert_outcomes(failed=1)
+
+
+def test_only_configured_folders_are_searched(pytester):
+    pytester.makeini("[pytest]\npat_paths = rules")
+    pytester.mkdir("rules").joinpath("in.pat").write_text(RULES)
+    pytester.mkdir("other").joinpath("out.pat").write_text(RULES)
+    assert run(pytester).parseoutcomes() == {"passed": 4}
+    assert run(pytester, "other").parseoutcomes() == {}
+    assert run(pytester, "other/out.pat").parseoutcomes() == {"passed": 4}
+
+
+def test_each_test_runs_once(pytester, monkeypatch):
+    ran = []
+    original = in_file.run_case
+    monkeypatch.setattr(in_file, "run_case", lambda rules, case: ran.append(case.title) or original(rules, case))
+    pytester.makefile(".pat", rules=RULES)
+    pytester.inline_run("-p", "no:cacheprovider")
+    assert sorted(ran) == ["fires", "swish"]
+
+
+def test_without_rule_files_nothing_is_loaded():
+    code = (
+        "import sys, rewrite_engine.testing.pytest_plugin\n"
+        "print(sorted(name for name in sys.modules if name.startswith(('numpy', 'onnx', 'egglog', 'rewrite_engine.'))))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "['rewrite_engine.testing', 'rewrite_engine.testing.pytest_plugin']"
