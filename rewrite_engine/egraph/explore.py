@@ -85,9 +85,9 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
     session, started = encoding.session, time.perf_counter()
     while compiler.consumers:
         session.run_once("find")
-        answered = _answer(encoding, compiler, machine)
+        _answer(encoding, compiler, machine)
         progress.rounds += 1
-        if not session.run_once("apply") and not answered:
+        if not session.run_once("apply"):
             break
         session.saturate("view")
         sizes = session.sizes()
@@ -104,9 +104,8 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
     return progress
 
 
-def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> bool:
-    """Answers every new question of the compiler's shapes; whether there were answers."""
-    answered = False
+def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> None:
+    """Answers every new question of the compiler's shapes."""
     for shape in compiler.shapes.values():
         new = [row for row in encoding.session.rows(shape.ask) if row not in shape.asked]
         shape.asked.update(new)
@@ -119,10 +118,8 @@ def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> bool:
                     columns = _columns(encoding, consumer, question, found, machine)
                     consumer.accepted[question] = columns
                     rows.append((*question, *columns))
-                    answered = True
             if consumer.rule.kind != "pattern":
                 encoding.session.facts(consumer.relation, rows)
-    return answered
 
 
 def _columns(
