@@ -123,8 +123,9 @@ test "half of each row of the cache is enough":
   Add(Mul(x: float32[2, 4, 6, 4], Unsqueeze(Gather(const c: float32[2, 4] = [[0.5, 2, 0.5, 2], [3, 4, 3, 4]], p), [1])),
       Mul(Concat(Neg(b), a, axis=-1),
           Unsqueeze(Gather(const s: float32[2, 4] = [[0.5, 0, 0.5, 0], [3, 0, 3, 0]], p: int64[2, 6]), [1])))
-  => RotaryEmbedding(x, Gather([[0.5, 2], [3, 4]], p), Gather([[0.5, 0], [3, 0]], p))
-  where a, b = Split(x, num_outputs=2, axis=3)
+  => RotaryEmbedding(x, Gather(half_c, p), Gather(half_s, p))
+  where a, b = Split(x, num_outputs=2, axis=3);
+        half_c = const hc: float32[2, 2] = [[0.5, 2], [3, 4]]; half_s = const hs: float32[2, 2] = [[0.5, 0], [3, 0]]
 test "rows whose cosines differ":
   Add(Mul(x: float32[2, 4, 6, 4], Unsqueeze(Gather(const c: float32[1, 4] = [[1, 2, 1, 3]], p: int64[2, 6]), [1])),
       Mul(Concat(Neg(b), a, axis=-1), Unsqueeze(Gather(const s: float32[1, 4] = 1, p), [1]))) is not fuse_rotary_cache
