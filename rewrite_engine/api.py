@@ -83,6 +83,7 @@ def compile(
     targets: Sequence[str] | Mapping[str, object] = (),
     planner: Planner = pack,
     engine: str = "auto",
+    abi: str = "ffi",
     **options: Any,
 ) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
@@ -91,6 +92,7 @@ def compile(
     name of an installed one), and "host" to the options of its C compiler: {"cc", "cpu", "triple"}. Kernels of targets
     without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`. `engine`
     is "auto" (loop nests are compiled from C where there is a compiler), "c" (there must be one) or "numpy" (no C).
+    `abi` is how other programs call the library's kernels, "ffi" or "packed", see `backend.abi`.
     """
     given = targets if isinstance(targets, Mapping) else {}
     if placement is None:
@@ -107,4 +109,4 @@ def compile(
         host_options=known.host,
         planner=planner,
     )
-    return bundle.with_c(engine)
+    return bundle.with_c(engine, abi)

@@ -13,12 +13,14 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from rewrite_engine.backend.abi import check_abi
 from rewrite_engine.backend.archive import json_bytes, sha256, write_npz, written_whole
 from rewrite_engine.backend.bundle_reader import (
     MANIFEST,
     METADATA_SCHEMA,
     OWN_FILES,
     PARAMETERS,
+    PARAMETERS_TVM,
     SCHEMA,
     check_replaceable,
     read_parts,
@@ -50,6 +52,7 @@ from rewrite_engine.backend.programs import (
     workspace_of,
 )
 from rewrite_engine.backend.runtime import Executor, Kernel
+from rewrite_engine.backend.tvm_params import params_bytes
 from rewrite_engine.backend.verify_plan import verify
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
@@ -108,7 +111,7 @@ class Bundle:
         }
         c: dict[str, object] = {}
         if self.c_kernels is not None:
-            c = {"c": {"lanes": self.c_kernels.lanes}}
+            c = {"c": {"abi": self.c_kernels.abi, "lanes": self.c_kernels.lanes}}
             for symbol, row in functions.items():
                 row["c"] = self.c_kernels.function_json(symbol)
         devices = {
@@ -139,20 +142,24 @@ class Bundle:
         """Graph outputs by name. Raises RewriteError for inputs that do not fit, see `runtime.Executor.run`."""
         return self.executor(engine).run(inputs)
 
-    def with_c(self, engine: str = "auto") -> Bundle:
+    def with_c(self, engine: str = "auto", abi: str = "ffi") -> Bundle:
         """This bundle with its kernels in C, and the library of them where there is a compiler.
 
         The compiler is the one that `host_options` ask for. Engine "numpy" leaves the bundle as it is, "c" needs a
-        compiler. Raises RewriteError where there is none, or where it fails.
+        compiler. `abi` is that of the wrappers that the library exports, "ffi" or "packed"; the latter comes with
+        params.bin and needs every kernel in C. Raises RewriteError where there is no compiler, or where it fails.
         """
         compiler = host_compiler(self.host_options, engine)
+        check_abi(abi)
         if engine == "numpy":
+            if abi != "ffi":
+                raise RewriteError(f"abi `{abi}` is C; expected engine auto or c, found numpy")
             return self
         graph, problems = read_graph(self.graph)
         if graph is None:
             raise RewriteError("graph.json: " + "; ".join(problems))
         lanes = LANES if compiler is None else compiler.lanes
-        c_kernels = emit_kernels(graph, self.functions, self.programs, lanes)
+        c_kernels = emit_kernels(graph, self.functions, self.programs, lanes, abi)
         library = None if compiler is None else build_library(c_kernels, compiler)
         return replace(self, c_kernels=c_kernels, library=library)
 
@@ -175,6 +182,8 @@ class Bundle:
             files[f"kernels/{symbol}.loops"] = program_nest(self.programs[symbol]).encode()
         if self.c_kernels is not None:
             files[KERNELS_C] = self.c_kernels.text.encode()
+            if self.c_kernels.abi == "packed":
+                files[PARAMETERS_TVM] = params_bytes(self.parameters)
         if self.library is not None:
             files[LIBRARY] = self.library.content
             files[LIBRARY_JSON] = json_bytes(self.library.to_json())

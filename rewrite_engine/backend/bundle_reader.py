@@ -27,6 +27,7 @@ SCHEMA = "rewrite_engine/bundle/1"
 METADATA_SCHEMA = "rewrite_engine/metadata/1"
 MANIFEST = "manifest.json"
 PARAMETERS = "params.npz"
+PARAMETERS_TVM = "params.bin"
 OWN_FILES = ("graph.json", "memory.json", "metadata.json", PARAMETERS)
 OWN_FOLDERS = ("kernels/", FOLDER)
 
@@ -70,7 +71,9 @@ def read_parts(root: Path) -> Parts:
         functions=functions,
         programs=programs,
         parameters=read_npz(root / PARAMETERS, _parameter_types(root, graph)),
-        extra_files={p: c for p, c in contents.items() if p not in OWN_FILES and not p.startswith(OWN_FOLDERS)},
+        extra_files={
+            p: c for p, c in contents.items() if p not in (*OWN_FILES, PARAMETERS_TVM) and not p.startswith(OWN_FOLDERS)
+        },
         artifacts=artifacts,
         host_options=_host_options(root, metadata),
         c_kernels=c_kernels,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rewrite_engine.backend.abi import ABIS, wrappers
 from rewrite_engine.backend.functions import Function
 from rewrite_engine.backend.graph_reader import ReadGraph
 from rewrite_engine.diagnostics import RewriteError
@@ -58,13 +59,15 @@ class CKernel:
 class CKernels:
     """The C of a bundle: one text, its functions by symbol, and the `reasons` of those that are not in it.
 
-    The text depends on the kernels and on `lanes`, the vector width that it is tuned for; it runs on any processor.
+    The text depends on the kernels, on the `abi` of the exported wrappers (see `abi`), and on `lanes`, the vector width
+    that it is tuned for; it runs on any processor.
     """
 
     text: str
     lanes: int
     kernels: Mapping[str, CKernel]
     reasons: Mapping[str, str]
+    abi: str = "ffi"
 
     @property
     def sha256(self) -> str:
@@ -142,9 +145,12 @@ class Native:
 
 
 def emit_kernels(
-    graph: ReadGraph, functions: Mapping[str, Function], programs: Mapping[str, Program], lanes: int
+    graph: ReadGraph, functions: Mapping[str, Function], programs: Mapping[str, Program], lanes: int, abi: str = "ffi"
 ) -> CKernels:
-    """The C of every function that has a program. `graph` says which operands are parameters in every call."""
+    """The C of every function that has a program. `graph` says which operands are parameters in every call.
+
+    Raises RewriteError where the ABI "packed" cannot export every function of the graph.
+    """
     fixed = constant_positions(graph)
     sources: dict[str, CSource] = {}
     reasons: dict[str, str] = {}
@@ -157,7 +163,21 @@ def emit_kernels(
         symbol: CKernel(source.symbol, fixed.get(symbol, ()), source.workspace, source.packed)
         for symbol, source in sources.items()
     }
-    return CKernels(build_c.library_text(list(sources.values())), lanes, kernels, reasons)
+    if abi == "packed":
+        _require_all(functions, kernels, reasons, "the packed ABI")
+    c = {symbol: (kernel.c_symbol, kernel.workspace) for symbol, kernel in kernels.items()}
+    text = build_c.library_text(list(sources.values())) + "\n" + wrappers(abi, functions, c, graph.devices)
+    return CKernels(text, lanes, kernels, reasons, abi)
+
+
+def _require_all(
+    functions: Mapping[str, Function], kernels: Mapping[str, CKernel], reasons: Mapping[str, str], what: str
+) -> None:
+    """Raises RewriteError where a function is not in C."""
+    for symbol, function in functions.items():
+        if symbol not in kernels:
+            reason = reasons.get(symbol, f"made by the code generator `{function.generator}`")
+            raise RewriteError(f"{what} needs every kernel in C; `{symbol}` is not: {reason}")
 
 
 def constant_positions(graph: ReadGraph) -> dict[str, tuple[int, ...]]:
@@ -289,6 +309,8 @@ def read_c_kernels(
         return None
     if text is None or not isinstance(facts, dict) or not isinstance(facts.get("lanes"), int):
         raise RewriteError(f"{path}: expected `c` with `lanes`, and the file {KERNELS_C}")
+    if facts.get("abi") not in ABIS:
+        raise RewriteError(f"{path}: `c`: expected `abi` to be one of {', '.join(ABIS)}, found {facts.get('abi')!r}")
     kernels: dict[str, CKernel] = {}
     reasons: dict[str, str] = {}
     for symbol, function in functions.items():
@@ -306,7 +328,7 @@ def read_c_kernels(
         except (KeyError, TypeError) as error:
             raise RewriteError(f"{path}: function `{symbol}`: expected the facts of its C: {error}") from error
         kernels[symbol] = kernel
-    return CKernels(text.decode(), facts["lanes"], kernels, reasons)
+    return CKernels(text.decode(), facts["lanes"], kernels, reasons, facts["abi"])
 
 
 def read_library(root: Path, contents: Mapping[str, bytes], kernels: CKernels | None) -> StoredLibrary | None:

@@ -193,7 +193,7 @@ class Executor:
         return How("numpy" if self._functions[node.function].generator is None else "target")
 
     def _bind(self, native: Native) -> dict[tuple[int, ...], Callable[[], None]]:
-        """The calls that run in C, by the entries that they write. One that its kernel does not accept is refused when it runs."""
+        """The calls that run in C, by the entries that they write; what a kernel refuses, it refuses when it runs."""
         calls = []
         for node in self._graph.nodes:
             how = native.how.get(node.function)

@@ -62,6 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
     compile_ = verb("compile", "place, lower and write a bundle that runs", "place", "compile_")
     compile_.add_argument("-o", "--output", required=True, metavar="DIR", help="the bundle's folder")
     _engine(compile_)
+    compile_.add_argument("--abi", choices=["ffi", "packed"], default="ffi",
+                          help="how others call kernels: apache-tvm-ffi, TVM's packed functions")  # fmt: skip
     compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
                           help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
     _model_options(compile_)
