@@ -125,3 +125,8 @@ def test_the_command(tmp_path, capsys, json_):
     assert found["coverage"][0]["reached"]["declarations"] == {"reached": 1, "total": 5}
     row = {"line": 10, "column": 31, "kind": "clause", "text": "w.shape[2] <= 3", "why": "never asked"}
     assert row in found["coverage"][0]["unreached"]
+
+
+def test_a_clause_that_a_setting_decides_is_not_counted(tmp_path):
+    rules = "target host { option version = 2 composite c(x) = Relu(x) if version >= 2 and x.rank == 1 }\n"
+    assert lines(covered(tmp_path, rules=rules), "clause") == ["1:79 x.rank == 1 never asked"]

@@ -65,6 +65,9 @@ def _compared(pattern: syntax.Pattern, reader: Reader) -> None:
     if isinstance(pattern, syntax.ValuePattern) and pattern.type is None and not pattern.optional:
         _pattern(pattern.name, pattern.span, reader)
         return
+    if not any(isinstance(node, syntax.CallPattern) for node in walk([pattern])):
+        reader.problem(pattern.span, "a pattern needs at least one operator")
+        return
     found = bind(reader.scope, reader.file, (), [pattern], syntax.Tail(), reader.problems)
     check_patterns([pattern], replace(reader, bindings=found))
 
