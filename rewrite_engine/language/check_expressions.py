@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
-from rewrite_engine.language import bindings, functions, predicates, syntax, units
+from rewrite_engine.language import bindings, functions, mistakes, predicates, syntax, units
 from rewrite_engine.language.bindings import Bindings, Bound
 from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, dimension_of
 from rewrite_engine.language.resync import EVERYTHING
@@ -215,7 +215,7 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
     elif (function := functions.find(name) or predicates.find(name, reader.scope.predicates)) is not None:
         reader.problem(expr.span, f"`{name}` is a function", function.doc)
     else:
-        reader.problem(expr.span, f"unknown name `{name}`", did_you_mean(name, reader.known()))
+        reader.problem(expr.span, f"unknown name `{name}`", mistakes.dtype(name) or did_you_mean(name, reader.known()))
 
 
 def _member(expr: syntax.Member, reader: Reader, place: _Place) -> None:
@@ -365,7 +365,9 @@ def _unknown_function(expr: syntax.Call, name: str, reader: Reader) -> None:
     if not reader.forgiven(name):
         lets = {let.name for let in reader.scope.lets_in(reader.file).values() if let.parameters is not None}
         known = {*functions.names(), *predicates.names(reader.scope.predicates), *lets}
-        reader.problem(expr.function.span, f"unknown function `{name}`", did_you_mean(name, known))
+        reader.problem(
+            expr.function.span, f"unknown function `{name}`", mistakes.function(name) or did_you_mean(name, known)
+        )
 
 
 def _counted(least: int, most: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span, did_you_mean
-from rewrite_engine.language import syntax
+from rewrite_engine.language import mistakes, syntax
 from rewrite_engine.language.bindings import is_capture
 from rewrite_engine.language.check_chain import check_chain
 from rewrite_engine.language.check_expressions import Reader, read
@@ -183,8 +183,10 @@ def check_type(kind: syntax.TypePattern, reader: Reader) -> None:
             reader.problem(kind.span, f"`{name}` is not a set of dtypes", None, (let.span, "declared here"))
     elif not name[0].isupper() and not reader.forgiven(name):
         known = [*ITEM_BITS, *reader.scope.lets_in(reader.file)]
-        hint = did_you_mean(name, known) or "a variable for a dtype is capitalised: `T[...]`"
+        hint = mistakes.dtype(name) or did_you_mean(name, known) or "a variable for a dtype is capitalised: `T[...]`"
         reader.problem(kind.span, f"unknown dtype `{name}`", hint)
+    elif name.lower() in ITEM_BITS:
+        reader.problem(kind.span, f"unknown dtype `{name}`", mistakes.dtype(name))
 
 
 def _literal(node: syntax.LiteralPattern, reader: Reader) -> None:

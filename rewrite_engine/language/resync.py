@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewrite_engine.diagnostics import Problem, Span, suggest
+from rewrite_engine.language import mistakes
 from rewrite_engine.language.grammar import parser
 from rewrite_engine.language.syntax_errors import (
     DECLARATIONS,
@@ -150,7 +151,10 @@ def _attempt(
             accepted -= {"$END"} if end < len(text) else set()
         else:
             found, offset = _read(error.token, path), int(error.token.start_pos or 0) + shift
-        return None, describe_token(found, accepted, before), offset
+        problem = describe_token(found, accepted, before)
+        if problem.hint is None:
+            problem = replace(problem, hint=mistakes.habit(text, offset, begin, accepted))
+        return None, problem, offset
     except UnexpectedInput as error:  # pragma: no cover - Lark has no further kinds for this parser
         raise AssertionError(f"unforeseen: {error}") from error
 

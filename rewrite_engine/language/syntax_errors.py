@@ -46,7 +46,11 @@ _ABSORBED = {
 }
 _OPENS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FOREIGN = {"&": "and", "!": "not", "|": "or"}
+_FOREIGN = {
+    "&": "and", "!": "not", "|": "or", "\u2192": "=>", "\u21d2": "=>", "\u27f6": "=>", "\u21d4": "<=>", "\u2194": "<=>",
+    "\u2264": "<=", "\u2265": ">=", "\u2260": "!=", "\u00d7": "*", "\u00f7": "/", "\u2208": "in", "\u2227": "and",
+    "\u2228": "or", "\u00ac": "not", "\u2026": "...", "\u00b5": "u", "\u03bc": "u",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,10 @@ def describe_character(text: str, span: Span) -> Problem:
     if unicodedata.category(character) == "Pd" or character == "\u2212":
         return Problem(span, f"typographic dash {code}", "write `-`")
     if character in _FOREIGN:
-        return Problem(span, f"unexpected `{character}`", f"write `{_FOREIGN[character]}`")
+        shown = f"`{character}`" if ord(character) < 127 else f"character {code}"
+        return Problem(span, f"unexpected {shown}", f"write `{_FOREIGN[character]}`")
+    if character == "$":
+        return Problem(span, "unexpected `$`", "a capture is a plain name, such as `x`")
     if ord(character) > 126 or ord(character) < 32:
         return Problem(span, f"unexpected character {code}", "names and symbols are plain ASCII")
     return Problem(span, f"unexpected `{character}`")
