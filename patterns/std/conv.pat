@@ -19,11 +19,20 @@ rule bias_into_conv reassociates: Add(conv, const c) => Conv(x, w, expand(reshap
   where conv = Conv(x: [_, _, _, _], const w: [K, _, _, _])
   if per_channel(c, conv)
 
-## Zeros around the image are the convolution's own padding. The result does not change: a zero adds nothing.
-rule pad_into_conv: Conv(Pad(x: [_, _, _, _], const p, 0 | none, none, mode="constant"), const w, const b?) as conv
+## Zeros around the image are the convolution's own padding, in one dimension, two or three. The result does not change:
+## a zero adds nothing. The pads of a Pad start with those of images and channels, which must be zero.
+rule pad_into_conv: Conv(Pad(x, const p, 0 | none, none, mode="constant"), const w, const b?) as conv
   => Conv(x, w, b, like conv,
-          pads=[p[2] + conv.pads[0], p[3] + conv.pads[1], p[6] + conv.pads[2], p[7] + conv.pads[3]])
-  if all(p >= 0) and p[0] == p[1] == p[4] == p[5] == 0
+          pads=concat([[p[d + 2] + conv.pads[d] for d in iota(x.rank - 2)],
+                       [p[x.rank + d + 2] + conv.pads[x.rank - 2 + d] for d in iota(x.rank - 2)]]))
+  if all(p >= 0) and p[0] == p[1] == p[x.rank] == p[x.rank + 1] == 0
+## Some axes only are padded, in any order: a dimension that is not listed gets nothing.
+let listed(p, axes, rank, d, at) = sum([if axes[i] % rank == d + 2 then p[i + at] else 0 for i in iota(axes.numel)])
+rule pad_axes_into_conv: Conv(Pad(x, const p, 0 | none, const axes, mode="constant"), const w, const b?) as conv
+  => Conv(x, w, b, like conv,
+          pads=concat([[listed(p, axes, x.rank, d, 0) + conv.pads[d] for d in iota(x.rank - 2)],
+                       [listed(p, axes, x.rank, d, axes.numel) + conv.pads[x.rank - 2 + d] for d in iota(x.rank - 2)]]))
+  if all(p >= 0) and all(axes % x.rank >= 2)
 
 ## A sum of two is an addition, which more targets know.
 rule sum_of_two: Sum(a, b) => Add(a, b)
@@ -62,6 +71,26 @@ test "an addend per column as long as the channels are many stays":
 test "a pad is the convolution's own":
   Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 0, 1, 0, 0, 1, 2], 0), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
   => Conv(x, w, pads=[1, 2, 2, 3])
+test "a pad of a signal is the convolution's own":
+  Conv(Pad(x: float32[1, 4, 8], [0, 0, 2, 0, 0, 1]), const w: float32[8, 4, 3], const b: float32[8], pads=[1, 0])
+  => Conv(x, w, b, pads=[3, 1])
+test "a pad of a volume is the convolution's own":
+  Conv(Pad(x: float32[1, 2, 4, 5, 6], [0, 0, 1, 2, 3, 0, 0, 4, 5, 6], 0), const w: float32[8, 2, 3, 3, 3])
+  => Conv(x, w, pads=[1, 2, 3, 4, 5, 6])
+test "a pad of listed axes is the convolution's own":
+  Conv(Pad(x: float32[1, 4, 8, 8], [1, 2, 3, 4], 0, [-1, 2]), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
+  => Conv(x, w, pads=[3, 2, 5, 4])
+test "a pad of columns is the convolution's own":
+  Conv(Pad(x: float32[1, 4, 8, 8], [1, 2], 0, [3]), const w: float32[8, 4, 3, 3]) => Conv(x, w, pads=[0, 1, 0, 2])
+test "listed channels stay":
+  place Conv(Pad(Reshape(x: float32[512], s: int64[4]), [0, 1], 0, [1]), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(Reshape(x, s), [0, 1], 0, [1]), w) on host
+test "a listed border that is cut off stays":
+  place Conv(Pad(x: float32[1, 4, 8, 8], [0, -1], 0, [3]), const w: float32[8, 4, 3, 3], pads=[1, 1, 1, 1])
+  => Conv(Pad(x, [0, -1], 0, [3]), w, pads=[1, 1, 1, 1]) on host
+test "a listed pad with ones stays":
+  place Conv(Pad(x: float32[1, 4, 8, 8], [1, 1], 1, [3]), const w: float32[8, 4, 3, 3])
+  => Conv(Pad(x, [1, 1], 1, [3]), w) on host
 test "a pad with ones stays":
   place Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 1, 0, 0, 1, 1], 1), const w: float32[8, 4, 3, 3])
   => Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 1), w) on host
