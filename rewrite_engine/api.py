@@ -84,6 +84,7 @@ def compile(
     planner: Planner = pack,
     engine: str = "auto",
     abi: str = "ffi",
+    standalone: bool = False,
     **options: Any,
 ) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
@@ -93,6 +94,7 @@ def compile(
     without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`. `engine`
     is "auto" (loop nests are compiled from C where there is a compiler), "c" (there must be one) or "numpy" (no C).
     `abi` is how other programs call the library's kernels, "ffi" or "packed", see `backend.abi`.
+    `standalone` adds a C program that runs the whole model, see `Bundle.with_standalone`.
     """
     given = targets if isinstance(targets, Mapping) else {}
     if placement is None:
@@ -109,4 +111,5 @@ def compile(
         host_options=known.host,
         planner=planner,
     )
-    return bundle.with_c(engine, abi)
+    bundle = bundle.with_c(engine, abi)
+    return bundle.with_standalone(engine) if standalone else bundle

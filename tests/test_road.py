@@ -259,7 +259,7 @@ def test_passes_give_what_compile_gives(mobilenet):
     capacities = {device.name: device.memory for device in module.machine.devices}
     from rewrite_engine.backend.bundle import build
 
-    bundle = build(placed, module.lowered, capacities)
+    bundle = build(placed, module.lowered, capacities).with_c()
     expected = mobilenet.bundle.files()
     assert {name: content == expected[name] for name, content in bundle.files().items()} == dict.fromkeys(
         bundle.files(), True

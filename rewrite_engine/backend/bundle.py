@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from rewrite_engine.backend import standalone
 from rewrite_engine.backend.abi import check_abi
 from rewrite_engine.backend.archive import json_bytes, sha256, write_npz, written_whole
 from rewrite_engine.backend.bundle_reader import (
@@ -52,10 +53,12 @@ from rewrite_engine.backend.programs import (
     workspace_of,
 )
 from rewrite_engine.backend.runtime import Executor, Kernel
+from rewrite_engine.backend.standalone import standalone_files
 from rewrite_engine.backend.tvm_params import params_bytes
 from rewrite_engine.backend.verify_plan import verify
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
+from rewrite_engine.loops.compiler import build_text
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.operators.types import TensorType
 
@@ -163,6 +166,22 @@ class Bundle:
         library = None if compiler is None else build_library(c_kernels, compiler)
         return replace(self, c_kernels=c_kernels, library=library)
 
+    def with_standalone(self, engine: str = "auto") -> Bundle:
+        """This bundle with a C program that runs it: standalone/ has model.c, weights.bin and, where there is a
+        compiler, the program itself.
+
+        Raises RewriteError where a kernel is not in C, or where the compiler fails.
+        """
+        graph, problems = read_graph(self.graph)
+        if graph is None or self.c_kernels is None:
+            raise RewriteError("; ".join(problems) or "a stand-alone program is C; expected engine auto or c")
+        files = standalone_files(graph, self.plan, self.functions, self.c_kernels, self.parameters)
+        compiler = host_compiler(self.host_options, engine)
+        if compiler is not None:
+            built = build_text(files[standalone.SOURCE].decode(), compiler, kind="program")
+            files[standalone.PROGRAM] = built.path.read_bytes()
+        return replace(self, extra_files={**self.extra_files, **files})
+
     def files(self) -> dict[str, bytes]:
         """Content of every file but the manifest and the parameters, by path relative to the folder.
 
@@ -206,6 +225,8 @@ class Bundle:
             for path, content in files.items():
                 (temporary / path).parent.mkdir(parents=True, exist_ok=True)
                 (temporary / path).write_bytes(content)
+                if path == standalone.PROGRAM:
+                    (temporary / path).chmod(0o755)
             write_npz(temporary / PARAMETERS, self.parameters)
             (temporary / MANIFEST).write_bytes(json_bytes(_manifest(temporary, [*files, PARAMETERS])))
 

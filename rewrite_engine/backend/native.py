@@ -34,6 +34,7 @@ KERNELS_C = "kernels/kernels.c"
 LIBRARY = f"{FOLDER}kernels.so"
 LIBRARY_JSON = f"{FOLDER}library.json"
 LIBRARY_SCHEMA = "rewrite_engine/library/1"
+_EXPORTS = "\n/* ---- what other programs call ---- */\n"
 LANES = 16
 """Vector width that kernels are tuned for where no compiler says one."""
 
@@ -164,13 +165,18 @@ def emit_kernels(
         for symbol, source in sources.items()
     }
     if abi == "packed":
-        _require_all(functions, kernels, reasons, "the packed ABI")
+        require_all(functions, kernels, reasons, "the packed ABI")
     c = {symbol: (kernel.c_symbol, kernel.workspace) for symbol, kernel in kernels.items()}
-    text = build_c.library_text(list(sources.values())) + "\n" + wrappers(abi, functions, c, graph.devices)
+    text = build_c.library_text(list(sources.values())) + _EXPORTS + wrappers(abi, functions, c, graph.devices)
     return CKernels(text, lanes, kernels, reasons, abi)
 
 
-def _require_all(
+def kernel_text(kernels: CKernels) -> str:
+    """The C of the kernels alone, without the wrappers of the ABI."""
+    return kernels.text.partition(_EXPORTS)[0]
+
+
+def require_all(
     functions: Mapping[str, Function], kernels: Mapping[str, CKernel], reasons: Mapping[str, str], what: str
 ) -> None:
     """Raises RewriteError where a function is not in C."""

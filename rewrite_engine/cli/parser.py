@@ -64,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     _engine(compile_)
     compile_.add_argument("--abi", choices=["ffi", "packed"], default="ffi",
                           help="how others call kernels: apache-tvm-ffi, TVM's packed functions")  # fmt: skip
+    compile_.add_argument("--standalone", action="store_true", help="add a C program that runs the whole model")
     compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
                           help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
     _model_options(compile_)

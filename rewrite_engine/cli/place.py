@@ -36,7 +36,15 @@ def compile_(options: argparse.Namespace) -> int:
     module, placement, rules = _placed(options)
     started = time.perf_counter()
     host = {"host": _host(options.host)} if options.host else ()
-    bundle = api.compile(module, rules, placement=placement, targets=host, engine=options.engine, abi=options.abi)
+    bundle = api.compile(
+        module,
+        rules,
+        placement=placement,
+        targets=host,
+        engine=options.engine,
+        abi=options.abi,
+        standalone=options.standalone,
+    )
     bundle.save(options.output)
     say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
     if bundle.library is None and options.engine == "auto":
