@@ -82,7 +82,7 @@ def compare(
     Given `inputs`, it runs on these alone. `engine` is that of `Bundle.executor`.
     Outputs are paired by position. Raises RewriteError when ONNX Runtime is not installed or refuses the model.
     """
-    session = _session(reference_model)
+    session = open_session(reference_model)
     seeds: Sequence[int | None] = (None,) if inputs is not None else (seed, seed + 1)
     executor = bundle.executor(engine)
     names = list(bundle.outputs)
@@ -91,7 +91,7 @@ def compare(
     for current in seeds:
         feed = dict(inputs) if inputs is not None else random_inputs(bundle.inputs, current or 0)
         first, second = executor.run(feed), executor.run(feed)
-        reference = _run(session, feed, len(names))
+        reference = run_session(session, feed, len(names))
         references.append(reference)
         for name, expected in zip(names, reference, strict=True):
             error, magnitude = relative_error(first[name], expected)
@@ -124,7 +124,8 @@ def relative_error(found: np.ndarray, expected: np.ndarray) -> tuple[float, floa
     return (difference / magnitude if magnitude else float("inf")), magnitude
 
 
-def _session(model: bytes) -> Any:
+def open_session(model: bytes) -> Any:
+    """ONNX Runtime with the model, graph optimisation off. Raises RewriteError where it cannot be had."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -138,9 +139,12 @@ def _session(model: bytes) -> Any:
         raise RewriteError(f"ONNX Runtime cannot load the reference model: {error}") from error
 
 
-def _run(session: Any, feed: Mapping[str, np.ndarray], outputs: int) -> list[np.ndarray]:
+def run_session(
+    session: Any, feed: Mapping[str, np.ndarray], outputs: int, names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """The named outputs (None: all, of which there are `outputs`). Raises RewriteError where the model does not run."""
     try:
-        arrays = [np.asarray(array) for array in session.run(None, dict(feed))]
+        arrays = [np.asarray(array) for array in session.run(names, dict(feed))]
     except Exception as error:  # as above
         raise RewriteError(f"ONNX Runtime cannot run the reference model: {error}") from error
     if len(arrays) != outputs:

@@ -74,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--input", metavar="F.npz", help="inputs by name (default: seeded random ones)")
     run.add_argument("--output", metavar="F.npz", help="write the outputs there")
     run.add_argument("--check", action="store_true", help="compare with ONNX Runtime on two seeds")
+    run.add_argument("--each", action="store_true", help="with --check: name the first kernel that differs")
     _engine(run)
     run.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times (default 1)")
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from rewrite_engine.backend.bundle import Bundle
 from rewrite_engine.backend.check import CheckReport, compare
+from rewrite_engine.backend.check_each import EachReport, compare_each
 from rewrite_engine.backend.inputs import random_inputs
-from rewrite_engine.backend.runtime import Executor, StepTime
+from rewrite_engine.backend.runtime import StepTime
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, check_writable, write_file
 
@@ -25,32 +25,48 @@ _RAN = {"c": "in C", "numpy": "in NumPy", "target": "in the target's own code", 
 
 def run(options: argparse.Namespace) -> int:
     """Runs a bundle; status 1 where the check finds a difference."""
+    if options.each and not options.check:
+        raise RewriteError("--each compares kernel by kernel: give --check too")
     if options.output:
         check_writable(Path(options.output).parent)
     bundle = Bundle.open(options.bundle)
     given = read_inputs(options.input) if options.input else None
     executor = bundle.executor(options.engine)
     feed = random_inputs(bundle.inputs, options.seed) if given is None else given
+    runs = []
     for _ in range(options.repeat):
         outputs = executor.run(feed)
+        runs.append(executor.times)
     if options.output:
         write_arrays(Path(options.output), outputs)
     report = check(bundle, options.seed, given, options.engine) if options.check else None
+    each = None
+    if options.each:
+        each = compare_each(bundle, _reference(bundle), options.seed, inputs=given, engine=options.engine)
+    times = [min(steps, key=lambda step: step.seconds) for steps in zip(*runs, strict=True)]
     if options.json:
-        print(json.dumps(_result(executor, outputs, report), indent=1, sort_keys=True))
+        result = _result(executor.origin, times, outputs, report)
+        print(json.dumps({**result, **({"each": _each(each)} if each else {})}, indent=1, sort_keys=True))
     else:
-        print(_text(executor, outputs, report, options.verbose))
-    return 0 if report is None or report.ok else 1
+        lines = _lines(executor.origin, times, outputs, options.verbose)
+        lines += check_lines(report) if report is not None else []
+        print("\n".join([*lines, *(_each_lines(each) if each else [])]))
+    fine = (report is None or report.ok) and (each is None or each.first is None)
+    return 0 if fine else 1
 
 
 def check(
     bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None, engine: str = "auto"
 ) -> CheckReport:
     """The comparison with ONNX Runtime on the model that the bundle was made from."""
+    return compare(bundle, _reference(bundle), seed, inputs=given, engine=engine)
+
+
+def _reference(bundle: Bundle) -> bytes:
     reference = bundle.extra_files.get(SOURCE)
     if reference is None:
         raise RewriteError(f"the bundle has no {SOURCE} to compare with; compile it again from the model's file")
-    return compare(bundle, reference, seed, inputs=given, engine=engine)
+    return reference
 
 
 def check_lines(report: CheckReport) -> list[str]:
@@ -86,11 +102,13 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     write_file(path, buffer.getvalue())
 
 
-def _result(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None) -> dict[str, object]:
+def _result(
+    origin: str, times: Sequence[StepTime], outputs: Mapping[str, np.ndarray], report: CheckReport | None
+) -> dict[str, object]:
     result: dict[str, object] = {
         "outputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()},
-        "engine": executor.origin,
-        "kernels": [_kernel(t) for t in executor.times],
+        "engine": origin,
+        "kernels": [_kernel(t) for t in times],
     }
     if report is not None:
         result["check"] = {
@@ -111,15 +129,31 @@ def _kernel(time: StepTime) -> dict[str, object]:
     return {"kernel": time.name, "seconds": round(time.seconds, 9), "ran": time.ran, **reason}
 
 
-def _text(executor: Executor, outputs: Mapping[str, np.ndarray], report: CheckReport | None, verbose: bool) -> str:
-    total = sum(t.seconds for t in executor.times)
+def _lines(origin: str, times: Sequence[StepTime], outputs: Mapping[str, np.ndarray], verbose: bool) -> list[str]:
+    total = sum(t.seconds for t in times)
     lines = [f"outputs    {name}: {a.dtype}{list(a.shape)}" for name, a in outputs.items()]
-    ran = Counter(_RAN[t.ran] for t in executor.times)
+    ran = Counter(_RAN[t.ran] for t in times)
     shares = ", ".join(f"{count} {how}" for how, count in sorted(ran.items()))
-    lines.append(f"ran        {len(executor.times)} steps in {total:.3f} s: {shares} ({executor.origin})")
-    reasons = Counter(t.reason for t in executor.times if t.reason)
+    lines.append(f"ran        {len(times)} steps in {total * 1e3:.3f} ms: {shares} ({origin})")
+    reasons = Counter(t.reason for t in times if t.reason)
     lines += [f"  {count} not in C: {reason}" for reason, count in reasons.items()]
-    if verbose:
-        for t in sorted(executor.times, key=lambda t: -t.seconds)[:10]:
-            print(f"  {t.name}: {t.seconds * 1e3:.2f} ms", file=sys.stderr)
-    return "\n".join(lines + (check_lines(report) if report is not None else []))
+    slowest = sorted(times, key=lambda t: -t.seconds)
+    return lines + [f"  {t.seconds * 1e3:>9.3f} ms  {t.name}" for t in (slowest if verbose else slowest[:5])]
+
+
+def _each(each: EachReport) -> dict[str, object]:
+    rows = [{"kernel": c.kernel, "rule": c.rule, "value": c.value, "error": c.error, "ran": c.ran} for c in each.checks]
+    first = None if each.first is None else rows[each.checks.index(each.first)]
+    return {"compared": each.compared, "kernels": each.kernels, "first": first, "checks": rows}
+
+
+def _each_lines(each: EachReport) -> list[str]:
+    line = f"each       {each.compared} of {each.kernels} kernels compute values of the model"
+    if each.first is None:
+        return [f"{line}: all agree"]
+    found = each.first
+    return [
+        f"{line}; the first that differs is {found.kernel}",
+        f"  rule {found.rule}, value {found.value}: error {found.error:.2e} of {found.magnitude:.4g}, "
+        f"allowed {each.tolerance:.0e} (ran {_RAN[found.ran]})",
+    ]
