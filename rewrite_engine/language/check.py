@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrite_engine.diagnostics import Problem, did_you_mean
+from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import declared, functions, locate, syntax
 from rewrite_engine.language.bindings import ATTRIBUTE, NODE, VALUE, bind
 from rewrite_engine.language.check_expressions import Reader, check_let, read
@@ -16,6 +16,7 @@ from rewrite_engine.language.check_patterns import bare, check_patterns
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
+from rewrite_engine.language.overlap import overlaps
 from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import walk
@@ -47,6 +48,12 @@ def check(scope: Scope, named: frozenset[str]) -> list[Problem]:
     for target in scope.targets.values():
         check_target(target, scope, sources, problems, used)
     problems += covered(scope)
+    problems += overlaps(scope, sources)
+    problems += [
+        Problem(Span(file.path, 1, 1, 1, 1), "the file declares nothing", severity="warning")
+        for file in scope.files
+        if file.path in named and not file.items and not file.broken
+    ]
     problems += unused_declarations(scope, named, used, sources)
     return problems
 

@@ -14,8 +14,8 @@ from rewrite_engine.language.check_templates import find_operator
 from rewrite_engine.language.check_unused import unused_names
 from rewrite_engine.language.dimensions import COST_NAMES
 from rewrite_engine.language.expand_chain import is_chain
+from rewrite_engine.language.overlap import no_dearer
 from rewrite_engine.language.scope import HOST, Scope, TargetScope
-from rewrite_engine.language.text import unparse
 from rewrite_engine.language.walk import names_read
 
 _LIMITS = {"launch": units.TIME, "flops": units.FLOP_RATE, "bandwidth": units.BANDWIDTH}
@@ -160,25 +160,24 @@ def _reads(tail: syntax.Tail, cost: syntax.Expr | None, energy: syntax.Expr | No
 
 
 def covered(scope: Scope) -> list[Problem]:
-    """Warnings for an operator that an earlier `supports` of the target takes in any case and at the same cost."""
+    """Warnings for an operator that an earlier `supports` of the target takes in any case and at no higher cost."""
     found: list[Problem] = []
     for target in scope.targets.values():
-        earlier: dict[tuple[str, str | None], Span] = {}
+        earlier: dict[str, list[tuple[syntax.Expr | None, Span]]] = {}
         own = {id(part) for opening in target.openings for part in opening.items}  # what it extends warned already
         for item in (item for item in target.items if isinstance(item, syntax.Supports)):
-            cost = unparse(item.cost) if item.cost is not None else None
             for form in item.forms:
                 pattern: object = form
                 while isinstance(pattern, syntax.CapturePattern):
                     pattern = pattern.pattern
                 names = (form.name,) if isinstance(form, syntax.Name) else getattr(pattern, "names", ())
                 for name in names:
-                    first = earlier.get((name, cost))
+                    first = next((span for cost, span in earlier.get(name, ()) if no_dearer(cost, item.cost)), None)
                     if first is not None and id(item) in own:
                         message = f"`{name}` is covered by an earlier `supports` of `{target.name}` that costs no more"
                         found.append(
                             Problem(form.span, message, severity="warning", notes=((first, "it is this one"),))
                         )
                 if isinstance(form, syntax.Name) and item.tail == syntax.Tail() and operators.find(form.name):
-                    earlier.setdefault((form.name, cost), form.span)
+                    earlier.setdefault(form.name, []).append((item.cost, form.span))
     return found
