@@ -8,6 +8,7 @@ there are overlaps that give none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language import locate, syntax, units
 from rewrite_engine.language.scope import Scope, TargetScope
 from rewrite_engine.language.text import unparse
-from rewrite_engine.language.walk import parts_of, walk
+from rewrite_engine.language.walk import parts_of
 
 Captures = dict[str, object]
 
@@ -42,8 +43,10 @@ def _warning(span: Span, message: str, first: Span, hint: str | None = None) -> 
 def _equal_rules(scope: Scope, sources: dict[str, str]) -> Iterator[Problem]:
     """Rules with one left side under one condition."""
     known: dict[object, syntax.RuleDecl] = {}
-    for rule in scope.rules:
-        if rule.each:
+    shapes = [_shape(rule.left) for rule in scope.rules]
+    count = Counter(shapes)
+    for rule, shape in zip(scope.rules, shapes, strict=True):
+        if rule.each or count[shape] == 1:
             continue
         names: dict[str, int] = {}
         left = (_key(rule.left, names), _key(rule.tail, names), rule.label)
@@ -121,11 +124,13 @@ def _covered_composites(target: TargetScope, sources: dict[str, str]) -> Iterato
     own = {id(part) for opening in target.openings for part in opening.items}
     equal: dict[object, list[syntax.Composite]] = {}
     plain: dict[object, list[syntax.Composite]] = {}  # without a condition, by the operators in their order
-    for item in target.items:
-        if not isinstance(item, syntax.Composite) or item.each or item.energy is not None:
+    items = [i for i in target.items if isinstance(i, syntax.Composite) and not i.each and i.energy is None]
+    shapes = [_shape(item.pattern) for item in items]
+    count = Counter(shapes)
+    for item, shape in zip(items, shapes, strict=True):
+        if count[shape] == 1:
             continue
         same = equal.setdefault(_key((item.parameters, item.pattern, item.tail), {}), [])
-        shape = tuple(node.names for node in walk((item.pattern,)) if isinstance(node, syntax.CallPattern))
         alike = plain.setdefault(shape, [])
         rivals = [*same, *(known for known in alike if _covers(known, item))]
         first = next((known for known in rivals if no_dearer(known.cost, item.cost)), None)
@@ -195,6 +200,22 @@ def _time(cost: syntax.Expr | None) -> Fraction | None:
 
 
 # ---------------------------------------------------------------- comparing
+
+
+def _shape(pattern: object) -> tuple[object, ...]:
+    """The operators and named patterns of a pattern, each with the number of its inputs: equal where patterns are."""
+    found: list[object] = []
+    stack = [pattern]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, syntax.CallPattern):
+            found.append((part.names, len(part.args)))
+            stack += part.args
+        elif isinstance(part, syntax.CapturePattern):
+            stack.append(part.pattern)
+        elif isinstance(part, syntax.TuplePattern):
+            stack += part.items
+    return tuple(found)
 
 
 def _key(part: object, names: dict[str, int]) -> object:
