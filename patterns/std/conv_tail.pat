@@ -36,7 +36,8 @@ test "the third alone":
 test "a residual":
   Add(r: float32[1, 4, 6, 6], Conv(x: float32[1, 2, 8, 8], const w: float32[4, 2, 3, 3])) is conv_residual
 test "a residual from the same input":
-  Relu(Add(Conv(x: float32[1, 4, 6, 6], const w: float32[4, 4, 1, 1], const b: float32[4]), Sigmoid(x))) is conv_residual
+  Relu(Add(Conv(x: float32[1, 4, 6, 6], const w: float32[4, 4, 1, 1], const b: float32[4]), Sigmoid(x)))
+  is conv_residual
 
 test "five steps": Relu(Mul(Relu(Mul(Relu(conv), c: float32[])), c)) is not conv_steps
   where conv = Conv(x: float32[1, 2, 8, 8], const w: float32[4, 2, 3, 3])
