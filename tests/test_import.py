@@ -234,6 +234,21 @@ def test_unknown_dimension():
         load(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"), dims={"n": 1})
 
 
+def test_a_question_mark_names_no_dimension():
+    """Exporters write it for every size they do not know; a height of 3 does not make a width of 3."""
+    model = parse("g (float[1, h, h] x, float[h] v) => (float[1, h, h] y) { y = Relu(x) }")
+    for dims in (model.graph.input[0].type, model.graph.input[1].type, model.graph.output[0].type):
+        for dim in dims.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = "?"
+    found = load(model)
+    assert [str(d) for value in found.model.graph.inputs for d in value.shape] == ["1", "x:1", "x:2", "v:0"]
+    bound = load(model, dims={"x:1": 3, "x:2": 5})
+    assert [str(d) for d in bound.model.graph.outputs[0].shape] == ["1", "3", "5"]
+    with pytest.raises(RewriteError, match=r"no dimension `\?`"):
+        load(model, dims={"?": 3})
+
+
 @pytest.mark.parametrize("size", [0, -1, True, 2.5])
 def test_sizes_must_be_positive(size):
     with pytest.raises(RewriteError, match="`batch`: expected a size of at least 1, found"):

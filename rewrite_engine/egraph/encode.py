@@ -153,9 +153,8 @@ def attribute_key(value: object) -> Hashable:
 
 def constant_key(array: np.ndarray) -> Hashable:
     """The identity of a constant: dtype, shape and elements, bit for bit."""
-    data = np.ascontiguousarray(array)
-    raw = repr(data.tolist()).encode() if data.dtype == object else data.tobytes()
-    return ("constant", str(data.dtype), data.shape, raw if len(raw) <= 64 else hashlib.sha256(raw).digest())
+    raw = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return ("constant", str(array.dtype), array.shape, raw if len(raw) <= 64 else hashlib.sha256(raw).digest())
 
 
 def load(session: Session, terms: Terms) -> Encoding:

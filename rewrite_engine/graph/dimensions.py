@@ -10,6 +10,9 @@ from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.graph.draft import Draft, all_graphs
 from rewrite_engine.graph.onnx_types import proto_type
 
+ANONYMOUS = "?"
+"""Exporters write this for every size they do not know: two of them are not the same size."""
+
 
 def bind_dimensions(draft: Draft, dims: Mapping[str, int]) -> None:
     """Give every dimension named in `dims` its size, wherever it appears in the model.
@@ -34,7 +37,12 @@ def bind_dimensions(draft: Draft, dims: Mapping[str, int]) -> None:
 
 
 def name_dimensions(draft: Draft) -> None:
-    """A name for every dynamic dimension of an input that has none (none written, or a negative size)."""
+    """A name for every dynamic dimension of an input that has none (none written, `?`, or a negative size)."""
+    for graph in all_graphs(draft.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            for dim in _dims(value.type):
+                if dim.dim_param == ANONYMOUS:
+                    dim.ClearField("dim_param")
     for value in draft.graph.input:
         for axis, dim in enumerate(_dims(value.type)):
             if not dim.dim_param and (not dim.HasField("dim_value") or dim.dim_value < 0):
