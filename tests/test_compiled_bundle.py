@@ -21,7 +21,8 @@ from plugging import rules_of
 import rewrite_engine as rw
 from rewrite_engine.backend.archive import json_bytes, sha256
 from rewrite_engine.backend.bundle import Bundle
-from rewrite_engine.backend.native import KERNELS_C, LIBRARY, LIBRARY_JSON
+from rewrite_engine.backend.c_kernels import KERNELS_C
+from rewrite_engine.backend.library import LIBRARY, LIBRARY_JSON
 from rewrite_engine.cli import main
 from rewrite_engine.loops.compiler import CompilerFailed, NoCompiler, choose
 
@@ -183,6 +184,20 @@ def test_a_library_that_does_not_fit_is_built_again(tmp_path, change, why, monke
     assert {time.ran for time in executor.times} <= {"numpy", "copy"} and executor.origin == "NumPy"
     reasons = {time.reason for time in executor.times if time.ran == "numpy"}
     assert len(reasons) == 1 and why in min(reasons) and "no C compiler: looked for gcc, clang" in min(reasons)
+
+
+@needs_compiler
+def test_a_library_that_does_not_load_is_built_again(tmp_path):
+    compiled().save(tmp_path / "b")
+    facts = json.loads((tmp_path / "b" / LIBRARY_JSON).read_bytes())
+    edit(tmp_path / "b", LIBRARY, b"no library")
+    edit(tmp_path / "b", LIBRARY_JSON, json_bytes({**facts, "sha256": sha256(tmp_path / "b" / LIBRARY)}))
+    bundle = Bundle.open(tmp_path / "b")
+    assert set(agree(bundle)) <= {"c", "copy"} and "does not load" in bundle.executor().origin
+    compiled().save(tmp_path / "c")
+    bundle = Bundle.open(tmp_path / "c")
+    shutil.rmtree(tmp_path / "c")  # what was read is enough
+    assert set(agree(bundle)) <= {"c", "copy"}
 
 
 @needs_compiler

@@ -26,23 +26,14 @@ from rewrite_engine.backend.bundle_reader import (
     check_replaceable,
     read_parts,
 )
+from rewrite_engine.backend.c_kernels import KERNELS_C, LANES, CKernels, emit_kernels
 from rewrite_engine.backend.codegen import Artifact, CodeGenerator, loaded
 from rewrite_engine.backend.functions import Function, share_functions
 from rewrite_engine.backend.graph_json import graph_json
 from rewrite_engine.backend.graph_reader import read_graph
+from rewrite_engine.backend.library import LIBRARY, LIBRARY_JSON, StoredLibrary, build_library, host_compiler
 from rewrite_engine.backend.memory import MemoryPlan, plan
-from rewrite_engine.backend.native import (
-    KERNELS_C,
-    LANES,
-    LIBRARY,
-    LIBRARY_JSON,
-    CKernels,
-    StoredLibrary,
-    build_library,
-    emit_kernels,
-    host_compiler,
-    load,
-)
+from rewrite_engine.backend.native import load
 from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.backend.programs import (
     check_operands,

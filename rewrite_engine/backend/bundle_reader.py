@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from rewrite_engine.backend.archive import read_npz, sha256
+from rewrite_engine.backend.c_kernels import KERNELS_C, CKernels, read_c_kernels
 from rewrite_engine.backend.codegen import Artifact
 from rewrite_engine.backend.functions import Function
 from rewrite_engine.backend.graph_reader import read_graph
+from rewrite_engine.backend.library import FOLDER, StoredLibrary, read_library
 from rewrite_engine.backend.memory import MemoryPlan
-from rewrite_engine.backend.native import FOLDER, KERNELS_C, CKernels, StoredLibrary, read_c_kernels, read_library
 from rewrite_engine.backend.programs import content_hash, read_program
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.compute import Program

@@ -18,24 +18,47 @@ from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.diagnostics import RewriteError
 
 TOLERANCE = 1e-4
+"""Of what computes in float32 or finer, relative to the largest magnitude of an output."""
+
+SPACINGS = 4.0
+"""Of a model with narrower floats: this many of their spacings (float16: 4 * 2**-10 = 3.9e-3)."""
+
+STEPS = 4.0
+"""Of a quantised model: this many quantisation steps of the output. Where sums in another order lie on the other side
+of half a step, an inner value moves by one, and a few steps of that may reach the output: ONNX Runtime with and without
+its optimisations differs by as much from itself. An output without a constant scale of its own is taken as quantised to
+8 bits, a step being its range / 255."""
+
 SEPARATION = 100.0
-"""Outputs of two seeds must differ by at least this many times the tolerance."""
+"""Outputs of two seeds must differ by at least this many times the tolerance of float32 …"""
+
+ROUGH_SEPARATION = 4.0
+"""… and by this many times their own, where that is wider."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputCheck:
-    """One output for one seed (None: the inputs given). `error` is relative to the reference's largest magnitude."""
+    """One output for one seed (None: the inputs given).
+
+    `error` is relative to the reference's largest magnitude, and so are `allowed` and `step`, the quantisation step of
+    the output (0 where the model is not quantised).
+    """
 
     output: str
     seed: int | None
     error: float
     magnitude: float
     repeatable: bool  # both runs of the bundle gave the same bits
+    allowed: float = TOLERANCE
+    step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """`separations` say, per output, how far the references of the two seeds are apart, relative to their magnitude."""
+    """`separations` say, per output, how far the references of the two seeds are apart, relative to their magnitude.
+
+    `tolerance` is the widest that an output was allowed.
+    """
 
     checks: tuple[OutputCheck, ...]
     separations: Mapping[str, float]
@@ -56,12 +79,14 @@ class CheckReport:
         found = []
         for check in self.checks:
             where = f"output `{check.output}`" + ("" if check.seed is None else f", seed {check.seed}")
-            if not check.error <= self.tolerance:
-                found.append(f"{where}: expected an error of at most {self.tolerance:g}, found {check.error:g}")
+            if not check.error <= check.allowed:
+                message = f"expected an error of at most {check.allowed:g}, found {check.error:g}"
+                found.append(f"{where}: {message}{f' ({check.error / check.step:.1f} steps)' if check.step else ''}")
             if not check.repeatable:
                 found.append(f"{where}: expected the same bits in both runs, found a difference")
         for output, separation in self.separations.items():
-            needed = SEPARATION * self.tolerance
+            allowed = max((check.allowed for check in self.checks if check.output == output), default=self.tolerance)
+            needed = max(SEPARATION * min(allowed, TOLERANCE), ROUGH_SEPARATION * allowed)
             if not separation >= needed:
                 message = f"expected the seeds to differ by {needed:g}, found {separation:g}"
                 found.append(f"output `{output}`: {message}: the check proves nothing")
@@ -74,15 +99,19 @@ def compare(
     seed: int = 0,
     *,
     inputs: Mapping[str, np.ndarray] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     engine: str = "auto",
 ) -> CheckReport:
     """Run `bundle` and `reference_model` (an ONNX file's bytes) on random inputs of `seed` and `seed + 1`.
 
-    Given `inputs`, it runs on these alone. `engine` is that of `Bundle.executor`.
+    Given `inputs`, it runs on these alone. `engine` is that of `Bundle.executor`. Without a `tolerance` (relative to an
+    output's largest magnitude) it follows from the model: TOLERANCE, SPACINGS of its narrow floats, or STEPS of its
+    quantisation, whichever is widest.
     Outputs are paired by position. Raises RewriteError when ONNX Runtime is not installed or refuses the model.
     """
-    session = open_session(reference_model)
+    from rewrite_engine.graph.rounding import rounding  # imports onnx
+
+    session, rounds = open_session(reference_model), rounding(reference_model)
     seeds: Sequence[int | None] = (None,) if inputs is not None else (seed, seed + 1)
     executor = bundle.executor(engine)
     names = list(bundle.outputs)
@@ -93,15 +122,17 @@ def compare(
         first, second = executor.run(feed), executor.run(feed)
         reference = run_session(session, feed, len(names))
         references.append(reference)
-        for name, expected in zip(names, reference, strict=True):
+        for position, (name, expected) in enumerate(zip(names, reference, strict=True)):
             error, magnitude = relative_error(first[name], expected)
             repeatable = first[name].tobytes() == second[name].tobytes()
-            checks.append(OutputCheck(name, current, error, magnitude, repeatable))
+            step = rounds.step(position, expected) / magnitude if magnitude else 0.0
+            allowed = max(TOLERANCE, SPACINGS * rounds.spacing, STEPS * step) if tolerance is None else tolerance
+            checks.append(OutputCheck(name, current, error, magnitude, repeatable, allowed, step))
     separations = {}
     if len(references) == 2:
         pairs = zip(names, *references, strict=True)
         separations = {name: relative_error(one, other)[0] for name, one, other in pairs}
-    return CheckReport(tuple(checks), separations, tolerance)
+    return CheckReport(tuple(checks), separations, max((check.allowed for check in checks), default=TOLERANCE))
 
 
 def relative_error(found: np.ndarray, expected: np.ndarray) -> tuple[float, float]:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rewrite_engine.backend.c_kernels import CKernels, kernel_text, require_all
 from rewrite_engine.backend.functions import Function
 from rewrite_engine.backend.graph_reader import Entry, Node, ReadGraph
 from rewrite_engine.backend.memory import DeviceUse, MemoryPlan, Storage
-from rewrite_engine.backend.native import CKernels, kernel_text, require_all
 from rewrite_engine.loops.compiler import FLAGS
 from rewrite_engine.loops.dtypes import numpy_dtype
 

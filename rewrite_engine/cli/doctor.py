@@ -29,7 +29,8 @@ def doctor(options: argparse.Namespace) -> int:
         print(f"{name:<12} {found_version or 'missing'}{f'   {note}' if note else ''}")
     for name, path in compilers.items():
         print(f"{name:<12} {path or 'not found'}")
-    print("kernels run in NumPy; every target is executed and checked on this machine")
+    engine = "C" if any(compilers.values()) else "NumPy (a C compiler makes them faster: install gcc or clang)"
+    print(f"kernels run in {engine}; every target is executed and checked on this machine")
     return 1 if missing else 0
 
 

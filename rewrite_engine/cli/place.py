@@ -48,10 +48,11 @@ def compile_(options: argparse.Namespace) -> int:
     bundle.save(options.output)
     say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
     if bundle.library is None and options.engine == "auto":
-        say(options, "warning: no C compiler was found: kernels run in NumPy; install gcc or clang")
+        say(options, "warning: no C compiler was found: kernels run in NumPy; install gcc or clang, or set CC")
     _show(options, placement, bundle.extra_files["placement.json"])
     if not options.json:
         print(f"bundle     {options.output}")
+        print(f"library    {_library(bundle)}")
     return 0
 
 
@@ -93,6 +94,15 @@ def _show(options: argparse.Namespace, placement: Placement, report: bytes) -> N
         print(summary(placement))
     if options.verbose:
         say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
+
+
+def _library(bundle: api.Bundle) -> str:
+    """What was compiled, by what."""
+    if bundle.c_kernels is None:
+        return "none: kernels run in NumPy"
+    count = f"{len(bundle.c_kernels.kernels)} of {len(bundle.functions)} functions in C"
+    library = bundle.library
+    return f"{count}, not compiled" if library is None else f"{count}, by {library.version} for {library.triple}"
 
 
 def _host(text: str) -> dict[str, str]:

@@ -245,4 +245,5 @@ def _compile(command: Sequence[str], options: Sequence[str], text: str, path: Pa
                 file.write(hashlib.sha256(made.read_bytes()).digest())
             os.replace(made, path)
     except OSError as error:
-        raise RewriteError(f"cannot build kernels in {path.parent}: {error.strerror or error}") from error
+        message = f"cannot build kernels in {path.parent}: {error.strerror or error}"
+        raise RewriteError(f"{message}; name another folder in REWRITE_ENGINE_CACHE") from error
