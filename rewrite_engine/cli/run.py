@@ -142,7 +142,10 @@ def _lines(origin: str, times: Sequence[StepTime], outputs: Mapping[str, np.ndar
 
 
 def _each(each: EachReport) -> dict[str, object]:
-    rows = [{"kernel": c.kernel, "rule": c.rule, "value": c.value, "error": c.error, "ran": c.ran} for c in each.checks]
+    rows = [
+        {"kernel": c.kernel, "rule": c.rule, "value": c.value, "error": c.error, "allowed": c.allowed, "ran": c.ran}
+        for c in each.checks
+    ]
     first = None if each.first is None else rows[each.checks.index(each.first)]
     return {"compared": each.compared, "kernels": each.kernels, "first": first, "checks": rows}
 
@@ -155,5 +158,5 @@ def _each_lines(each: EachReport) -> list[str]:
     return [
         f"{line}; the first that differs is {found.kernel}",
         f"  rule {found.rule}, value {found.value}: error {found.error:.2e} of {found.magnitude:.4g}, "
-        f"allowed {each.tolerance:.0e} (ran {_RAN[found.ran]})",
+        f"allowed {found.allowed:.0e} (ran {_RAN[found.ran]})",
     ]
