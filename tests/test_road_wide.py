@@ -12,6 +12,7 @@ import rewrite_engine as rw
 from rewrite_engine import api
 from rewrite_engine.backend.bundle import Bundle
 from rewrite_engine.backend.check import STEPS, TOLERANCE, CheckReport, compare
+from rewrite_engine.backend.check_each import compare_each
 
 pytestmark = pytest.mark.slow
 HALF = {"convnext_tiny.legacy.fp16"}
@@ -24,6 +25,7 @@ UNPROVEN = {"basic_pitch": 0.001}
 class Road:
     placement: api.Placement
     bundle: Bundle
+    source: bytes
     report: CheckReport
 
 
@@ -32,7 +34,7 @@ def _road(name: str) -> Road:
     module = rw.load(get_model(name), dims=MODELS[name])
     placement = rw.place(module, rw.load_rules("board.pat"))
     bundle = rw.compile(module, placement=placement, rules=rw.load_rules("board.pat"))
-    return Road(placement, bundle, compare(bundle, module.source.original))
+    return Road(placement, bundle, module.source.original, compare(bundle, module.source.original))
 
 
 def road(name: str) -> Road:
@@ -60,6 +62,17 @@ def test_the_bundle_computes_what_the_model_computes(name):
     for check in report.checks:
         assert (check.step > 0) == (name in QUANTISED)
         assert check.step == 0 or check.error <= STEPS * check.step
+
+
+@pytest.mark.parametrize("name", WIDE_MODELS)
+def test_every_kernel_computes_what_its_operators_compute(name):
+    """On the model's own values: no error adds up, and quantised results agree within one step."""
+    here = road(name)
+    report = compare_each(here.bundle, here.source)
+    assert report.first is None and report.compared >= 0.5 * report.kernels
+    codes = [check for check in report.checks if check.allowed > TOLERANCE and name in QUANTISED]
+    assert bool(codes) == (name in QUANTISED)
+    assert all(check.error * check.magnitude <= 1.0 for check in codes)
 
 
 @pytest.mark.parametrize("name", WIDE_MODELS)
