@@ -5,9 +5,12 @@ Also that models as exported hold what the hard patterns describe, and what the 
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,3 +181,37 @@ def test_models_hold_them(file: str, pattern: str, model: str, count: int) -> No
     rules = rules_of(patterns_root() / f"std/{file}.pat")
     explored = explore(to_terms(load_model(find_model(model))), rules.rules, build(rules))
     assert len({match.roots for match in explored.matches if match.rule.name == pattern}) == count
+
+
+@cache
+def benchmark(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent.parent / "benchmarks" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_counts_every_pattern() -> None:
+    rows = [benchmark("hard_patterns").row(*entry) for entry in benchmark("hard_patterns").HARD]
+    assert len(rows) == 17
+    assert [row for row in rows if not (1 <= row.lines <= 30 and row.fire and row.refuse)] == []
+    (gemm,) = (row for row in rows if row.title == "batch norm into Gemm")
+    assert (gemm.lines, gemm.ways, gemm.fire, gemm.refuse) == (6, 2, 2, 1)
+
+
+def test_both_tools_find_the_same_roots() -> None:
+    pytest.importorskip("onnxscript", reason="the rewriter that is compared with is not installed")
+    match, module = benchmark("match"), load_model(find_model("bert12.legacy"))
+    patterns = match.shapes()
+    found, _ = match.ours(patterns, module)
+    assert found == match.theirs(patterns, module)[0]
+    assert sum(map(bool, found.values())) == 20
+    assert set(match.matching(patterns, module)[0]) == {name for name, roots in found.items() if roots}
+
+
+def test_large_patterns_compile() -> None:
+    match, module = benchmark("match"), load_model(find_model("bert12.legacy"))
+    assert match.compiled(match.nested(12), module) < 1
+    assert match.compiled(match.wide(40), module) < 1
