@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,3 +55,26 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     finally:
         for temporary_path in staged.values():
             temporary_path.unlink(missing_ok=True)
+
+
+def own_name(prefix: str) -> str:
+    """A name for a temporary of this process: the prefix, this machine, the process."""
+    return f"{prefix}.{platform.node()}.{os.getpid()}"
+
+
+def abandoned(folder: Path, prefix: str) -> list[Path]:
+    """Temporaries in a folder, called as `own_name` does, that processes of this machine left when they were killed."""
+    start = f"{prefix}.{platform.node()}."
+    found = sorted(path for path in folder.iterdir() if path.name.startswith(start)) if folder.is_dir() else []
+    return [path for path in found if not _is_alive(path.name[len(start) :].split(".")[0])]
+
+
+def _is_alive(process: str) -> bool:
+    """Whether a process of that number runs; what is no number is left alone."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, OverflowError):
+        return True
+    return True

@@ -74,7 +74,27 @@ def test_a_process_that_ends_while_it_compiles(cache, tmp_path, kind):
     assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
     assert not list((tmp_path / "other").glob("*.so"))
     assert set(agree(Bundle.open(tmp_path / "b"))) <= {"c", "copy"}
-    compiled().save(tmp_path / "b")  # and it can be made again
+    with pytest.MonkeyPatch.context() as patch:  # and it can be made again; what was left is cleared away
+        patch.setenv("REWRITE_ENGINE_CACHE", str(tmp_path / "other"))
+        compiled().save(tmp_path / "b")
+    assert [path.suffix for path in (tmp_path / "other").iterdir()] == [".so"]
+
+
+def test_a_process_that_is_killed_while_it_writes(cache, tmp_path):
+    compiled().save(tmp_path / "b")
+    before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
+    code = (
+        "import sys, os; sys.path[:0] = sys.argv[2:]\nimport test_compiled_bundle as t\n"
+        "from rewrite_engine.backend import bundle as b\nmade = t.compiled()\n"
+        "b.write_npz = lambda *_: os.kill(os.getpid(), 9)\nmade.save(sys.argv[1])"
+    )
+    paths = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "b"), *paths], check=False, timeout=120)
+    assert done.returncode == -9
+    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
+    assert len(list(tmp_path.glob(".b.*.new"))) == 1
+    compiled().save(tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "cache"]
 
 
 def test_a_cache_entry_cut_in_half_is_made_again(cache, tmp_path):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ import numpy as np
 
 from rewrite_engine.backend.runtime import numpy_dtype
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.files import abandoned, own_name
 from rewrite_engine.operators.types import TensorType
 
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
@@ -68,11 +68,13 @@ def sha256(path: Path) -> str:
 @contextmanager
 def written_whole(folder: Path) -> Iterator[Path]:
     """A temporary sibling of `folder` to write into; it takes the folder's place when the block ends without an error,
-    and vanishes otherwise. What is at `folder` is replaced, so check it first."""
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.new")
-    earlier = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    and vanishes otherwise. What is at `folder` is replaced, so check it first. What killed processes left goes too."""
+    own = own_name(f".{folder.name}")
+    temporary, earlier = folder.with_name(f"{own}.new"), folder.with_name(f"{own}.old")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        for path in abandoned(folder.parent, f".{folder.name}"):
+            shutil.rmtree(path, ignore_errors=True)
         temporary.mkdir()
         yield temporary
         _swap(temporary, folder, earlier)

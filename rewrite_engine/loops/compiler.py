@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.files import abandoned, own_name
 
 FLAGS = (
     "-std=gnu11", "-O2", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -232,7 +233,9 @@ def _said(command: tuple[str, ...], option: str) -> str:
 def _compile(command: Sequence[str], options: Sequence[str], text: str, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=path.parent) as folder:
+        for left in abandoned(path.parent, ".build"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f"{own_name('.build')}.", dir=path.parent) as folder:
             source, made = Path(folder) / "kernels.c", Path(folder) / "kernels.so"
             source.write_text(text)
             result = subprocess.run(
