@@ -4,10 +4,11 @@
 ## The dtypes for which the operator's own arithmetic (float32 inside) is no less exact than the pieces.
 let normalised = {float16, float32}
 
-## The mean over the last axis, which stays as one element.
-pattern last_mean(v) = ReduceMean(v, [-1], keepdims=1) | Unsqueeze(ReduceMean(v, [-1], keepdims=0), [-1])
+pattern last_mean(v) = ReduceMean(v, [-1], keepdims=1)
 pattern squared(v) = Mul(v, v) | Pow(v, 2)
 pattern inverse_root(v) = Reciprocal(Sqrt(v)) | Div(1, Sqrt(v)) | Pow(v, -0.5)
+## An axis that is dropped and put back.
+rule keep_mean_axis: Unsqueeze(ReduceMean(v, const axes, keepdims=0), axes) => ReduceMean(v, axes, keepdims=1)
 
 ## Without gain and bias. The deviation is one value with several readers, also where an exporter writes it twice.
 pattern standardised(x: normalised[...], eps) =
@@ -28,9 +29,8 @@ pattern layer_norm_biased(x, gain, bias, eps) = Add(layer_norm(x, gain, eps), co
 pattern layer_norm_by_factor(x: normalised[..., C], gain, bias, eps) =
     Add(Mul(Sub(x, m), k), const bias)
   | Add(Mul(x, k), Sub(const bias, Mul(m, k)))
-  where m = ReduceMean(x, [-1], keepdims=1);
-        v = ReduceMean(squared(Sub(x, m)), [-1], keepdims=1)
-          | Sub(ReduceMean(squared(x), [-1], keepdims=1), squared(m));
+  where m = last_mean(x);
+        v = last_mean(squared(Sub(x, m))) | Sub(last_mean(squared(x)), squared(m));
         k = Mul(inverse_root(Add(v, const eps)), const gain)
   if eps.numel == 1 and eps.rank <= x.rank and gain.shape == [C] and bias.shape == [C]
 
@@ -100,9 +100,7 @@ test "a matrix after the operator stays":
 
 # Each exporter's spelling, and the near miss beside it.
 test "a mean that keeps its axis": ReduceMean(x: float32[2, 3, 8], [2], keepdims=1) is last_mean
-test "a mean whose axis comes back": Unsqueeze(ReduceMean(x: float32[2, 3, 8], [-1], keepdims=0), [2]) is last_mean
-test "a mean whose axis comes back elsewhere":
-  Unsqueeze(ReduceMean(x: float32[2, 3, 8], [-1], keepdims=0), [1]) is not last_mean
+test "a mean that loses its axis": ReduceMean(x: float32[2, 3, 8], [2], keepdims=0) is not last_mean
 test "a square": Pow(x: float32[8], 2) is squared
 test "a product of two": Mul(x: float32[8], y: float32[8]) is not squared
 test "a reciprocal of a root": Reciprocal(Sqrt(x: float32[8])) is inverse_root
@@ -124,9 +122,6 @@ test "by a power":
 test "one by a root, times it":
   Mul(Div(1, Sqrt(Add(ReduceMean(Mul(d, d), [-1]), 1e-5))), d) is standardised
   where d = Sub(x: float32[2, 8], ReduceMean(x, [-1]))
-test "means without their axis":
-  Div(d, Sqrt(Add(Unsqueeze(ReduceMean(Mul(d, d), [2], keepdims=0), [2]), 1e-5))) is standardised
-  where d = Sub(x: float32[2, 3, 8], Unsqueeze(ReduceMean(x, [2], keepdims=0), [-1]))
 test "the epsilon after the root":
   Div(d, Add(Sqrt(ReduceMean(Mul(d, d), [-1])), 1e-5)) is not standardised
   where d = Sub(x: float32[2, 8], ReduceMean(x, [-1]))
@@ -170,3 +165,10 @@ test "without gain":
 test "the factor becomes the operator":
   layer_norm_by_factor(x: float32[2, 8], const g: float32[8], const b: float32[8], const e: float32[] = 0.001)
   => LayerNormalization(x, g, b, axis=-1, epsilon=0.001, stash_type=1)
+test "means without their axis":
+  Div(d, Sqrt(Add(Unsqueeze(ReduceMean(Mul(d, d), [2], keepdims=0), [2]), 0.001)))
+  => LayerNormalization(x, full([8], 1), axis=-1, epsilon=0.001, stash_type=1)
+  where d = Sub(x: float32[2, 3, 8], Unsqueeze(ReduceMean(x, [2], keepdims=0), [2]))
+test "a mean whose axis comes back elsewhere":
+  place Unsqueeze(ReduceMean(x: float32[2, 3, 8], [2], keepdims=0), [0])
+  => Unsqueeze(ReduceMean(x, [2], keepdims=0), [0]) on host
