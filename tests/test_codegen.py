@@ -123,7 +123,8 @@ def test_what_targets_may_be(targets: Any, message: str) -> None:
 
 
 def test_options_of_the_host_are_kept(tmp_path: Path) -> None:
-    bundle = rw.compile(module(), rules_of(), targets={"host": {"triple": "aarch64-linux-gnu", "cpu": "cortex-a53"}})
+    host = {"triple": "aarch64-linux-gnu", "cpu": "cortex-a53"}
+    bundle = rw.compile(module(), rules_of(), targets={"host": host}, engine="numpy")
     bundle.save(tmp_path / "b")
     opened = rw.Bundle.open(tmp_path / "b")
     assert opened.host_options == {"cpu": "cortex-a53", "triple": "aarch64-linux-gnu"}

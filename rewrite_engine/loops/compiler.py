@@ -197,10 +197,12 @@ def is_whole(path: Path) -> bool:
 
 
 def _cross_compiler(triple: str) -> tuple[str, ...]:
-    try:
-        return _first([f"{triple}-gcc", "clang"])
-    except NoCompiler as error:
-        raise NoCompiler(f"{error} (for {triple})") from error
+    wanted = (f"{triple}-gcc", "clang")
+    for command in wanted:
+        if shutil.which(command):
+            return (command,)
+    looked = f"no C compiler for {triple}: looked for {', '.join(wanted)}"
+    raise NoCompiler(f"{looked}; install one of them, or name another as cc")
 
 
 def _first(wanted: Sequence[str]) -> tuple[str, ...]:
