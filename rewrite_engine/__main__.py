@@ -1,5 +1,5 @@
 """`python -m rewrite_engine`."""
 
-from rewrite_engine.cli import main
+from rewrite_engine.cli import entry
 
-raise SystemExit(main())
+entry()

@@ -14,6 +14,8 @@ from rewrite_engine.cli.parser import build_parser
 from rewrite_engine.cli.text import paint
 from rewrite_engine.diagnostics import PatError, RewriteError
 
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
@@ -34,6 +36,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _interrupted(error):
+            raise
         print("rewrite-engine: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+
+
+def entry() -> None:
+    """The command: `main`, then the end of the process.
+
+    An interrupt that hits `exec` inside an import makes CPython end by the signal even where it was handled; everything
+    is unwound by then, so the process ends at once.
+    """
+    status = main()
+    sys.stderr.flush()
+    if status == INTERRUPTED:
+        os._exit(status)
+    sys.exit(status)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind an error: what it hits may turn it into an error of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
