@@ -1,14 +1,16 @@
 ## Products of two matrices with a scaled addend, as Gemm: alpha * a @ b + beta * c.
 
-## A product by itself, or one that a number scales.
+## A product by itself, or one that a number scales; attributes hold numbers in single precision.
 pattern scaled_product(a: [_, K], b: [K, _], alpha) =
-    (Mul(MatMul(a, b), const k) if k.numel == 1 and k.rank <= 2 with alpha = item(k))
+    (Mul(MatMul(a, b), const k) if k.numel == 1 and k.rank <= 2 and k.dtype != float64
+     with alpha = item(k))
   | (MatMul(a, b) with alpha = 1)
 
 ## The addend is laid over the product; where it is the larger, the result would not be the product's, and nothing is
 ## built.
 rule gemm_from_matmul reassociates: Add(scaled_product(a, b, alpha), c) => Gemm(a, b, c, alpha=alpha, beta=1)
 rule scale_into_gemm reassociates: Gemm(a, b, Mul(c, const k)) as g => Gemm(a, b, c, like g, beta=g.beta * item(k))
+  if k.dtype != float64
 
 ## A transposed operand, by a permutation that does exchange the two.
 rule transposed_left: Gemm(Transpose(a, perm=[1, 0]), b, c?) as g => Gemm(a, b, c, like g, transA=1 - g.transA)
@@ -18,6 +20,8 @@ test "a product": MatMul(a: float32[2, 4], b: float32[4, 3]) is scaled_product
 test "a scaled product": Mul(0.5, MatMul(a: float32[2, 4], b: float32[4, 3])) is scaled_product
 test "a product of stacks": MatMul(a: float32[2, 2, 4], b: float32[4, 3]) is not scaled_product
 test "a scale per column": Mul(MatMul(a: float32[2, 4], b: float32[4, 3]), const k: float32[3]) is not scaled_product
+test "a scale in double precision":
+  Mul(MatMul(a: float64[2, 4], b: float64[4, 3]), const k: float64[] = 0.1) is not scaled_product
 test "a scale with an axis more":
   Mul(MatMul(a: float32[2, 4], b: float32[4, 3]), const k: float32[1, 1, 1] = 2) is not scaled_product
 
@@ -31,6 +35,9 @@ test "both scaled, in the other":
   => Gemm(a, b, c, alpha=0.5, beta=2)
 test "an addend scaled per column":
   place Gemm(a: float32[2, 4], b: float32[4, 3], Mul(c: float32[3], const k: float32[3]))
+  => Gemm(a, b, Mul(c, k)) on host
+test "an addend scaled in double precision":
+  place Gemm(a: float64[2, 4], b: float64[4, 3], Mul(c: float64[3], const k: float64[] = 0.1))
   => Gemm(a, b, Mul(c, k)) on host
 test "an addend of higher rank stays":
   place Add(MatMul(a: float32[2, 4], b: float32[4, 3]), c: float32[1, 1, 1, 2, 3]) => Add(MatMul(a, b), c) on host

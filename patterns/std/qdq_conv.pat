@@ -4,6 +4,7 @@
 include "std/activations.pat"      # activation(v)
 
 let q8 = {int8, uint8}
+let whole = {int4, uint4, int8, uint8, int16, uint16}
 let biases = {int32, float32}
 let per_tensor(s) = s.numel == 1
 
@@ -27,7 +28,7 @@ rule relu_in_quantiser: QuantizeLinear(Relu(x), const s, const z?) as q => Quant
   if all(default(z, 0) == lowest(q.dtype))
 rule clip_in_quantiser: QuantizeLinear(Clip(x, const low?, const high?), const s, const z?) as q
   => QuantizeLinear(x, s, z, like q)
-  if all(low <= s * (lowest(q.dtype) - default(z, 0) + 0.25))
+  if q.dtype in whole and all(low <= s * (lowest(q.dtype) - default(z, 0) + 0.25))
      and all(high >= s * (highest(q.dtype) - default(z, 0) - 0.25))
 
 test "a value": DequantizeLinear(x: int8[8], const s: float32[] = 0.5, const z: int8[] = 3) is dequantised
@@ -115,3 +116,6 @@ test "relu6 before a wider range":
 test "a bound above what the range starts with":
   place QuantizeLinear(Clip(x: float32[8], 0, 6), const s: float32[] = 0.01, const z: uint8[] = 10)
   => QuantizeLinear(Clip(x, 0, 6), s, z) on host
+test "floats of eight bits, which may overflow":
+  place QuantizeLinear(Clip(x: float32[8], -500, 500), const s: float32[] = 1, const z: float8_e4m3fn[] = 0, saturate=0)
+  => QuantizeLinear(Clip(x, -500, 500), s, z, saturate=0) on host

@@ -3,6 +3,9 @@
 
 include "std/attention.pat"        # scaled_scores(q, kt, scale)
 
+## The scale is an attribute in single precision, so not in double.
+let attended = {float16, bfloat16, float32}
+
 ## Keys as columns.
 pattern key_columns(k: [B, H, L, D]) =
     Transpose(k, perm=[0, 1, 3, 2])                           # one permutation
@@ -13,15 +16,17 @@ pattern scores(q, kt, scale) =
     scaled_scores(q, kt, scale)                               # a scale in any place
   | (MatMul(q, kt) with scale = 1)                            # none, or one that is not a constant number
 
-## `mask` is added, or it is true where a key may be seen.
+## `mask` is added, or it is true where a key may be seen. It says so of every key: the operator takes a shorter one to
+## block the keys that it does not reach.
 pattern hidden(s, mask?) = seen as y
   where seen = Add?(s, mask?)                                 # minus infinity, or a very low number; or no mask
              | Where(mask, s, -inf)                           # true keeps the score
-  if mask.rank >= 2 and y.shape == s.shape
+  if mask.rank >= 2 and mask.shape[-1] == s.shape[-1] and y.shape == s.shape
 
-pattern sdpa_plain(q: [B, H, _, D], k: [B, H, L, D], v: [B, H, L, _], scale, mask?) =
+pattern sdpa_plain(q: attended[B, H, _, D], k: [B, H, L, D], v: [B, H, L, _], scale, mask?) =
     MatMul(Softmax(hidden(scores(q, key_columns(k), scale), mask), axis=-1), v)
-pattern sdpa_guarded(q: [B, H, _, D], k: [B, H, L, D], v: [B, H, L, _], scale, mask?) = MatMul(Where(IsNaN(p), 0, p), v)
+pattern sdpa_guarded(q: attended[B, H, _, D], k: [B, H, L, D], v: [B, H, L, _], scale, mask?) =
+    MatMul(Where(IsNaN(p), 0, p), v)
   where p = Softmax(hidden(scores(q, key_columns(k), scale), mask), axis=-1)
 pattern sdpa(q, k, v, scale, mask?) = sdpa_plain(q, k, v, scale, mask) | sdpa_guarded(q, k, v, scale, mask)
 
@@ -72,6 +77,10 @@ test "scores by Einsum": Einsum(q: float32[1, 4, 16, 8], k: float32[1, 4, 16, 8]
 test "a low number where a key may not be seen":
   Where(m: bool[16, 16], s: float32[1, 4, 16, 16], const low: float32[] = -10000) is not hidden
 test "a mask that is a row": Add(s: float32[1, 4, 16, 16], m: float32[16]) is not hidden
+test "one number for all keys of a row": Add(s: float32[1, 4, 16, 16], m: float32[16, 1]) is not hidden
+test "double precision":
+  MatMul(Softmax(MatMul(q: float64[2, 4, 16, 8], Transpose(k: float64[2, 4, 9, 8], perm=[0, 1, 3, 2]))),
+         v: float64[2, 4, 9, 5]) is not sdpa
 test "a mask with an axis more": Add(s: float32[1, 4, 16, 16], m: float32[3, 1, 1, 1, 16]) is not hidden
 test "other keys than values":
   MatMul(Softmax(MatMul(q: float32[2, 4, 16, 8], Transpose(k: float32[1, 4, 9, 8], perm=[0, 1, 3, 2]))),
@@ -99,6 +108,14 @@ test "with a mask, rows of nothing":
   => Attention(q, k, v, m, scale=0.5)
   where s = MatMul(q: float32[2, 4, 16, 8], Transpose(k: float32[2, 4, 9, 8], perm=[0, 1, 3, 2]));
         p = Softmax(Add(Mul(s, 0.5), m: float32[16, 9]), axis=-1)
+test "keys turned with batch and heads as one axis, both scaled":
+  MatMul(Softmax(MatMul(Mul(q: float32[2, 4, 16, 8], 0.5), Mul(kt, 0.5))), v: float32[2, 4, 9, 5])
+  => Attention(q, k, v, scale=0.25)
+  where kt = Reshape(Transpose(Reshape(k: float32[2, 4, 9, 8], [-1, 9, 8]), perm=[0, 2, 1]), [2, 4, 8, 9])
+test "what may be seen, rows of nothing":
+  MatMul(Where(IsNaN(p), const zero: float32[] = 0, p), v: float32[2, 4, 9, 5]) => Attention(q, k, v, m, scale=2)
+  where s = MatMul(q: float32[2, 4, 16, 8], Div(Transpose(k: float32[2, 4, 9, 8], perm=[0, 1, 3, 2]), 0.5));
+        p = Softmax(Where(m: bool[16, 9], s, const low: float32[] = -inf), axis=-1)
 test "keys that are blocked, rows of nothing":
   MatMul(Where(IsNaN(p), const zero: float32[] = 0, p), v: float32[2, 4, 9, 5])
   => Attention(q, k, v, Not(m), scale=1)
