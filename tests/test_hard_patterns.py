@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import find_model
+from models import find_model, get_model, largest_error, random_inputs, run_reference
 
+from rewrite_engine.api import place
 from rewrite_engine.egraph.explore import explore
 from rewrite_engine.graph import load as load_model
-from rewrite_engine.graph import to_terms
+from rewrite_engine.graph import strip, to_terms
 from rewrite_engine.graph.placed import BodyNode, KernelCall
+from rewrite_engine.graph.placed_io import write_placed
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load, load_text, syntax
 from rewrite_engine.language.core import RuleSet
@@ -215,3 +218,24 @@ def test_large_patterns_compile() -> None:
     match, module = benchmark("match"), load_model(find_model("bert12.legacy"))
     assert match.compiled(match.nested(12), module) < 1
     assert match.compiled(match.wide(40), module) < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "built"),
+    [
+        ("bert12.legacy", {"Attention": 12, "Gelu": 12, "Softmax": 0, "Erf": 0}),
+        ("gpt2_12.dynamo", {"Attention": 12, "Gelu": 12, "Softmax": 0, "Tanh": 0}),
+    ],
+)
+def test_rewritten_models_compute_the_same(name: str, built: dict[str, int]) -> None:
+    """The optimum on the host takes the operators, and ONNX Runtime computes the same from both models."""
+    pytest.importorskip("onnxruntime", reason="the reference is not installed")
+    module = load_model(find_model(name))
+    rules = load([patterns_root() / "std/sdpa.pat", patterns_root() / "std/gelu.pat"])
+    placement = place(module, rules)
+    calls = [step for step in placement.graph.steps if isinstance(step, KernelCall)]
+    operators = Counter(node.op for call in calls for node in call.body)
+    assert {op: operators[op] for op in built} == built
+    model, plain = get_model(name), strip(write_placed(placement.graph))
+    feed = random_inputs(model, 5)
+    assert largest_error(run_reference(plain, feed), run_reference(model, feed)) <= 1e-5
