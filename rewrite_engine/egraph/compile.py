@@ -70,7 +70,7 @@ class Compiler:
     phase: str
     first_consumer: int = 0
     first_shape: int = 0
-    shapes: dict[str, Shape] = field(default_factory=dict)
+    shapes: dict[tuple[str, tuple[str, ...]], Shape] = field(default_factory=dict)
     consumers: list[Consumer] = field(default_factory=list)
     open: list[CoreRule] = field(default_factory=list)  # rules with patterns that leave a choice of operators
     _done: set[tuple[object, ...]] = field(default_factory=set)
@@ -127,10 +127,11 @@ class Compiler:
 
     def _consumer(self, rule: CoreRule, variant: Variant, tables: Sequence[Table]) -> Iterator[str]:
         body, columns = find_body(variant, tables)
-        shape = self.shapes.get(body)
+        same = (body, columns)  # what is asked may differ where what is found does not: a constant, or its elements
+        shape = self.shapes.get(same)
         if shape is None:
             index = self.first_shape + len(self.shapes)
-            shape = self.shapes[body] = Shape(index, body, len(variant.slots), len(variant.nodes), columns)
+            shape = self.shapes[same] = Shape(index, body, len(variant.slots), len(variant.nodes), columns)
             key = " ".join(columns)
             yield f"(relation {shape.match} ({'V ' * shape.slots}{'i64 ' * len(columns)}))"
             yield f"(relation {shape.ask} ({'i64 ' * len(columns)}))"

@@ -51,11 +51,12 @@ def explore(
     limits: Limits = DEFAULT_LIMITS,
     pins: Mapping[str, str] = {},
     clock: Callable[[str, float], None] = lambda stage, seconds: None,
+    trace: bool = False,
 ) -> Explored:
     """The placement problem of `terms`: everything that the rules allow, on every target that can.
 
     `allow` names the kinds of rewrites used. `pins` maps value names to a target or device. `clock` is told the seconds
-    of the stages "encode" and "saturate".
+    of the stages "encode" and "saturate". With `trace` the result has what `egraph.trace` walks.
     """
     started = time.perf_counter()
     pins = {terms.values[i].name: place for i, place in terms.pins.items()} | dict(pins)
@@ -74,7 +75,8 @@ def explore(
         _answer(encoding, fusions, machine)
         session.run_once("apply")
         offers = _place(encoding, rules, machine, pins)
-        explored = freeze(encoding, [rewrites, fusions], machine, offers, pins, progress.status, progress.rounds)
+        compilers, status = [rewrites, fusions], progress.status
+        explored = freeze(encoding, compilers, machine, offers, pins, status, progress.rounds, trace)
         clock("saturate", time.perf_counter() - started)
         return explored
 

@@ -16,10 +16,11 @@ import numpy as np
 from rewrite_engine.egraph.compile import Compiler, Consumer
 from rewrite_engine.egraph.encode import Encoding, Table, ValueType
 from rewrite_engine.egraph.fused import FusedKernel, kernel_inputs
+from rewrite_engine.egraph.operator_graph import OperatorGraph, model_operators, operator_graph
 from rewrite_engine.egraph.pins import pinned_kernels
 from rewrite_engine.egraph.problem import Kernel, Problem, Read, TargetInfo
 from rewrite_engine.graph.terms import ABSENT, Terms
-from rewrite_engine.language.core import CoreRule
+from rewrite_engine.language.core import CoreRule, Variant
 from rewrite_engine.machine import Machine, Offer
 from rewrite_engine.operators.types import TensorType
 
@@ -53,10 +54,11 @@ class ClassInfo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """A rule or pattern that held: the classes of the variant's slots."""
+    """A rule or pattern that held: the classes of the variant's slots; `form` has those of lists and chains, too."""
 
     rule: CoreRule
     variant: int
+    form: Variant
     roots: tuple[int, ...]
     slots: tuple[int, ...]
     computed: tuple[int, ...]  # classes of the slots that pattern nodes compute
@@ -80,6 +82,7 @@ class Explored:
     saturation: str  # "complete" | "nodes" | "iterations" | "time"
     rounds: int
     size: int  # e-nodes
+    graph: OperatorGraph | None = None  # every operator in it, where a trace was asked for
 
 
 def freeze(
@@ -90,14 +93,15 @@ def freeze(
     pins: Mapping[str, str],
     saturation: str,
     rounds: int,
+    trace: bool = False,
 ) -> Explored:
-    """Reads the whole e-graph."""
+    """Reads the whole e-graph; with `trace`, its operators too."""
     graph = _Graph(encoding, encoding.session.freeze())
     matches, rows = _matches(graph, compilers)
     enodes, kernels = _kernels(graph, offers, rows)
     terms = encoding.terms
     class_of = tuple(graph.refs[i] for i in range(len(terms.values)))
-    original = _original(graph)
+    original = model_operators(graph)
     covers, originals = _coverage(graph, enodes, original, matches)
     names = tuple(_name(graph, number) for number in range(len(graph.classes)))
     pins_of = {class_of[i]: pins[v.name] for i, v in enumerate(terms.values) if v.name in pins}
@@ -119,7 +123,7 @@ def freeze(
     )
     return Explored(
         problem, terms, machine, tuple(enodes), tuple(graph.classes), class_of, covers, tuple(matches), saturation,
-        rounds, graph.size,
+        rounds, graph.size, operator_graph(graph, original) if trace else None,
     )  # fmt: skip
 
 
@@ -248,6 +252,7 @@ def _held(consumer: Consumer, rows: Rows) -> list[Match]:
         Match(
             consumer.rule,
             variant.index,
+            variant,
             tuple(slots[r] for r in variant.roots),
             slots,
             tuple(slots[o] for o in computed),
@@ -322,17 +327,6 @@ def _slots(kernel: FusedKernel, rows: Rows, value: int | None, inputs: tuple[int
         if read == inputs and (value is None or slots[variant.roots[0]] == value):
             return slots
     raise AssertionError(f"no match behind an e-node of {kernel.rule.name}")
-
-
-def _original(graph: _Graph) -> dict[tuple[str, tuple[int, ...], int], list[str]]:
-    """The model's own e-nodes: (operator, input classes, attributes' identity) -> first outputs of its operators."""
-    terms = graph.encoding.terms
-    found: dict[tuple[str, tuple[int, ...], int], list[str]] = defaultdict(list)
-    for node in terms.nodes:
-        inputs = tuple(ABSENT if i == ABSENT else graph.refs[i] for i in node.inputs)
-        attributes = graph.encoding.attribute_id(node.attributes)
-        found[node.op, inputs, attributes].append(next(terms.values[o].name for o in node.outputs if o != ABSENT))
-    return found
 
 
 def _coverage(

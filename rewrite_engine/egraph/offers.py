@@ -132,7 +132,7 @@ def _fit(variant: Variant, table: Table) -> Variant | None:
     return expand_rest(variant, {0: table.inputs - len(node.inputs)})
 
 
-def _with_rest(variant: Variant, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Variant:
+def with_rest(variant: Variant, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Variant:
     """The form over an operator some of whose remaining inputs are absent; a bare one has all results, too."""
     node = variant.nodes[0]
     form = expand_rest(variant, {0: [kind is not None for kind in inputs[len(node.inputs) :]]})
@@ -204,7 +204,7 @@ class Capabilities:
             index = names.get(rule.target or "")
             if None in inputs or len(outputs) > 1:
                 declared = question.declared[form]
-                form = _with_rest(declared, inputs, outputs) if declared.nodes[0].rest is not None else form
+                form = with_rest(declared, inputs, outputs) if declared.nodes[0].rest is not None else form
             facts = None if index is None else self._facts(form, question, known, inputs, outputs, attributes)
             found = None if facts is None else answer(rule, form, facts)
             if index is not None and isinstance(found, Answer):

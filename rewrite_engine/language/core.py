@@ -56,6 +56,7 @@ class PatternNode:
     outputs: tuple[int, ...]
     rest: str | None = None
     choices: tuple[str, ...] = ()
+    span: Span | None = None  # where it is written
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -191,7 +191,7 @@ def _nodes(builder: Builder, layout: Layout) -> tuple[PatternNode, ...]:
     for index in layout.node_order:
         node = builder.nodes[index]
         inputs, outputs = (tuple(number(slot) for slot in slots) for slots in (node.inputs, node.outputs))
-        found.append(PatternNode(node.op, inputs, outputs, node.rest, node.choices))
+        found.append(PatternNode(node.op, inputs, outputs, node.rest, node.choices, node.span))
     return tuple(found)
 
 

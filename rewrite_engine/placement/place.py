@@ -7,7 +7,7 @@ that same cost, and the baselines.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -75,8 +75,11 @@ def place(
     gap: float = 0.0,
     limits: Limits = DEFAULT_LIMITS,
     costs: str | Path | Mapping[str, Measured] = NOTHING_MEASURED,
+    observe: Callable[[Explored, Solution], None] | None = None,
 ) -> Placement:
     """Places a graph on the machine of a rule set; every keyword is the command line's option of that name.
+
+    `observe` is told the e-graph, with all its operators, and the kernels chosen from it; `explain` listens there.
 
     `costs` is a table of measurements for `cost profile("key")`, or the file that holds it, see `rewrite_engine.costs`.
     `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`.
@@ -93,7 +96,10 @@ def place(
             f"found {gap} and {time_limit}"
         )
     seconds: dict[str, float] = {}
-    explored = explore(terms, rules.rules, machine, allow=allow, limits=limits, pins=pins, clock=seconds.__setitem__)
+    explored = explore(
+        terms, rules.rules, machine, allow=allow, limits=limits, pins=pins, clock=seconds.__setitem__,
+        trace=observe is not None,
+    )  # fmt: skip
     options = Options(tuple(targets), mapping, fallback, time_limit, gap)
     started = time.perf_counter()
     chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
@@ -103,6 +109,8 @@ def place(
     graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
     solution = _settle(explored, solution, total, options)
+    if observe is not None:
+        observe(explored, solution)
     seconds["rebuild"] = time.perf_counter() - started
     return Placement(
         graph, machine, total, solution.bound, solution.status, strategy, objective, explored.saturation, others,
