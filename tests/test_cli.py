@@ -313,7 +313,8 @@ def test_a_file_of_the_report_that_is_a_folder(refused, model, rules, tmp_path):
 
 def test_dimensions(refused, rules, tmp_path):
     model = write_model(tmp_path, DYNAMIC)
-    assert "no dimension `m`" in refused("place", model, "-p", rules, "--dim", "m=2")
+    assert "no dimension `m`; the model's dynamic dim" in refused("place", model, "-p", rules, "--dim", "m=2")
+    assert "expected a size below 2**63" in refused("place", model, "-p", rules, "--dim", f"n={2**63}")
     for size in ("0", "-1", "many", "1.5"):
         message = refused("place", model, "-p", rules, "--dim", f"n={size}")
         assert f"expected a size of at least 1 for `n`, found `{size}`" in message

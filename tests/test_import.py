@@ -338,6 +338,11 @@ def test_graphs_that_do_not_hold_together(body, message):
     assert message in str(caught.value)
 
 
+def test_an_output_that_is_listed_twice():
+    with pytest.raises(RewriteError, match="g: the graph lists its output `y` twice"):
+        load(parse("g (float[2] x) => (float[2] y, float[2] y) { y = Relu(x) }"))
+
+
 @pytest.mark.parametrize(
     ("text", "dims"),
     [

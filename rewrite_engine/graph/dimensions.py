@@ -12,13 +12,15 @@ from rewrite_engine.graph.onnx_types import proto_type
 
 ANONYMOUS = "?"
 """Exporters write this for every size they do not know: two of them are not the same size."""
+LARGEST = 2**63 - 1
+"""ONNX writes sizes with 64 bits."""
 
 
 def bind_dimensions(draft: Draft, dims: Mapping[str, int]) -> None:
     """Give every dimension named in `dims` its size, wherever it appears in the model.
 
     A dynamic dimension of an input that has no name goes by `input:axis` ("pixels:0"). Raises `RewriteError` for a name
-    that no input has and for a size below one.
+    that no input has and for a size below one or beyond `LARGEST`.
     """
     name_dimensions(draft)
     known = {d.dim_param for i in draft.graph.input for d in _dims(i.type) if d.dim_param}
@@ -27,6 +29,8 @@ def bind_dimensions(draft: Draft, dims: Mapping[str, int]) -> None:
             raise RewriteError(_unknown(draft, name, known))
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise RewriteError(f"{draft.origin}: dimension `{name}`: expected a size of at least 1, found {size!r}")
+        if size > LARGEST:
+            raise RewriteError(f"{draft.origin}: dimension `{name}`: expected a size below 2**63, found {size}")
     if not dims:
         return
     for graph in all_graphs(draft.graph):
@@ -56,8 +60,8 @@ def _unknown(draft: Draft, name: str, known: set[str]) -> str:
     inputs = ", ".join(f"{i.name} {proto_type(i.type)}" for i in draft.graph.input)
     hint = did_you_mean(name, known)
     return (
-        f"{draft.origin}: no dimension `{name}`{f'; {hint}' if hint else ''} "
-        f"The model's dynamic dimensions are {names} (inputs: {inputs})"
+        f"{draft.origin}: no dimension `{name}`; {f'{hint} The' if hint else 'the'} "
+        f"model's dynamic dimensions are {names} (inputs: {inputs})"
     )
 
 

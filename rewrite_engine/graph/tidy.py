@@ -72,7 +72,14 @@ def check_and_sort(draft: Draft) -> None:
             if name not in writer:
                 outputs = ", ".join(f"`{o}`" for o in node.output)
                 raise RewriteError(f"{draft.origin}: {node.op_type} ({outputs}) reads `{name}`, which nothing writes")
+    outputs_seen: set[str] = set()
     for output in graph.output:
+        if output.name in outputs_seen:
+            raise RewriteError(
+                f"{draft.origin}: the graph lists its output `{output.name}` twice; list it once, or give the second "
+                f"a name of its own with Identity"
+            )
+        outputs_seen.add(output.name)
         if output.name not in writer:
             raise RewriteError(f"{draft.origin}: nothing computes the graph's output `{output.name}`")
     _sort(draft)
