@@ -71,4 +71,3 @@ def test_a_literal_beside_a_constant_with_the_same_find_rule():
     rules = load_text("pattern scaled(c, x) = Mul(const c, x)\npattern and_a_half(x) = Mul(1.5, x)")
     explored = explore(terms, rules.rules, build(rules))
     assert [match.rule.name for match in explored.matches] == ["scaled", "and_a_half"]
-

@@ -168,9 +168,7 @@ class _Tracer:
                 yield self._laid(state, node, candidate, swapped)
         if not fitting:
             failures = state.failures if failure is None else (*state.failures, failure)
-            yield _State(
-                state.step + 1, state.placed, state.slots, state.more, failures, state.lost + 1, state.wrong
-            )
+            yield _State(state.step + 1, state.placed, state.slots, state.more, failures, state.lost + 1, state.wrong)
 
     def _candidates(self, state: _State, node: int, anywhere: bool) -> tuple[Sequence[int], Failure | None]:
         """Operators that compute what the node must compute, else those that read what it must read."""
