@@ -247,6 +247,18 @@ def test_a_difference_is_status_1(cli, tmp_path):
     assert status == 2 and "no source.onnx" in err
 
 
+def test_outputs_that_no_input_can_change(cli, rules, tmp_path):
+    """A constant output is compared, and need not tell the seeds apart; one that depends on an input must."""
+    text = "g (float[8] x) => (float[8] y, float[2] k, float[0] e)"
+    text += " <float[2] k = {1, 2}, int64[1] z = {0}> { y = Sigmoid(x) e = Slice(y, z, z) }"
+    onnx.save(parse(text), tmp_path / "constant.onnx")
+    onnx.save(parse("g (float[8] x) => (float[8] y) { n = Mul(x, x) m = Neg(n) y = Relu(m) }"), tmp_path / "blind.onnx")
+    for name, expected, words in (("constant", 0, "agrees with ONNX Runtime: "), ("blind", 1, ", but proves nothing")):
+        assert cli("compile", tmp_path / f"{name}.onnx", "-p", rules, "-o", tmp_path / name)[0] == 0
+        status, out, _ = cli("run", tmp_path / name, "--check")
+        assert status == expected and words in out and "differs" not in out, out
+
+
 # ---------------------------------------------------------------- bad input
 
 

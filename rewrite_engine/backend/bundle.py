@@ -241,6 +241,15 @@ class Bundle:
             stems.setdefault(self.functions[symbol].hash, symbol)
         return stems
 
+    @property
+    def constant_outputs(self) -> frozenset[str]:
+        """The outputs, by the model's names, that are parameters: no input changes them."""
+        graph, _ = read_graph(self.graph)
+        if graph is None:
+            return frozenset()
+        named = zip(graph.output_names, graph.heads, strict=True)
+        return frozenset(name for name, head in named if graph.entries[head].name in self.parameters)
+
     def _types(self, side: str) -> dict[str, TensorType]:
         graph, problems = read_graph(self.graph)
         if graph is None:

@@ -57,7 +57,8 @@ class OutputCheck:
 class CheckReport:
     """`separations` say, per output, how far the references of the two seeds are apart, relative to their magnitude.
 
-    `tolerance` is the widest that an output was allowed.
+    An output that no input can change (a constant, one without elements) has none. `tolerance` is the widest that an
+    output was allowed.
     """
 
     checks: tuple[OutputCheck, ...]
@@ -68,6 +69,11 @@ class CheckReport:
     def ok(self) -> bool:
         """Whether every output is right, repeatable, and tells the seeds apart."""
         return not self.problems
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every output is right and repeatable; on what cannot tell right from wrong, it is not yet `ok`."""
+        return all(check.error <= check.allowed and check.repeatable for check in self.checks)
 
     @property
     def largest_error(self) -> float:
@@ -131,7 +137,8 @@ def compare(
     separations = {}
     if len(references) == 2:
         pairs = zip(names, *references, strict=True)
-        separations = {name: relative_error(one, other)[0] for name, one, other in pairs}
+        still = bundle.constant_outputs
+        separations = {n: relative_error(one, other)[0] for n, one, other in pairs if n not in still and other.size}
     return CheckReport(tuple(checks), separations, max((check.allowed for check in checks), default=TOLERANCE))
 
 

@@ -75,7 +75,9 @@ def check_lines(report: CheckReport) -> list[str]:
     for found in report.checks:
         seed = "given inputs" if found.seed is None else f"seed {found.seed}"
         lines.append(f"  {found.output}: {seed}: largest error {found.error:.2e} of {found.magnitude:.4g}")
-    verdict = "agrees with ONNX Runtime" if report.ok else "differs from ONNX Runtime"
+    verdict = "agrees with ONNX Runtime" if report.agrees else "differs from ONNX Runtime"
+    if report.agrees and not report.ok:
+        verdict += ", but proves nothing (try another --seed, or --input)"
     return [f"check      {verdict}: largest error {report.largest_error:.2e}, allowed {report.tolerance:.0e}", *lines,
             *(f"  {problem}" for problem in report.problems)]  # fmt: skip
 
