@@ -243,12 +243,15 @@ class Bundle:
 
     @property
     def constant_outputs(self) -> frozenset[str]:
-        """The outputs, by the model's names, that are parameters: no input changes them."""
+        """The outputs, by the model's names, that are computed from parameters alone: no input changes them."""
         graph, _ = read_graph(self.graph)
         if graph is None:
             return frozenset()
-        named = zip(graph.output_names, graph.heads, strict=True)
-        return frozenset(name for name, head in named if graph.entries[head].name in self.parameters)
+        still = {index for index, entry in enumerate(graph.entries) if entry.name in self.parameters}
+        for node in graph.nodes:
+            if node.kind != "argument" and still.issuperset(node.inputs):
+                still.update(node.outputs)
+        return frozenset(name for name, head in zip(graph.output_names, graph.heads, strict=True) if head in still)
 
     def _types(self, side: str) -> dict[str, TensorType]:
         graph, problems = read_graph(self.graph)
