@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rewrite_engine.api import (
         Bundle,
+        Explanation,
         MatchedNode,
         Module,
         Placement,
         RuleSet,
         compile,
+        explain,
         load,
         load_rules,
         place,
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from rewrite_engine.graph import bundled_model
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "MatchedNode", "Module", "PatError", "Placement", "RewriteError", "RuleSet", "bundled_model",
-           "compile", "load", "load_rules", "place", "supports", "with_capabilities"]  # fmt: skip
+__all__ = ["Bundle", "Explanation", "MatchedNode", "Module", "PatError", "Placement", "RewriteError", "RuleSet",
+           "bundled_model", "compile", "explain", "load", "load_rules", "place", "supports",
+           "with_capabilities"]  # fmt: skip
 
 _HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
           "bundled_model": "rewrite_engine.graph"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What Python users call: load rules and a model, place, compile. Every command-line option is a keyword."""
+"""What Python users call: load rules and a model, place, explain, compile. Options of commands are keywords."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from rewrite_engine.language.capabilities import Capability, MatchedNode, suppor
 from rewrite_engine.language.predicates import Predicate
 from rewrite_engine.passes.stages import programs
 from rewrite_engine.placement.bodies import with_bodies
+from rewrite_engine.placement.explain import Explanation
+from rewrite_engine.placement.explain import explain as _explain
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
-__all__ = ["Bundle", "CodeGenerator", "MatchedNode", "Module", "Placement", "RuleSet", "compile", "load", "load_rules",
-           "place", "report", "supports", "with_capabilities"]  # fmt: skip
+__all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Module", "Placement", "RuleSet", "compile",
+           "explain", "load", "load_rules", "place", "report", "supports", "with_capabilities"]  # fmt: skip
 
 
 def load_rules(
@@ -52,6 +54,15 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
     seconds = time.perf_counter() - started
     placement = _place(terms, rules, name=module.source.name, **options)
     return replace(placement, seconds={**placement.seconds, "encode": placement.seconds["encode"] + seconds})
+
+
+def explain(module: Module, rules: RuleSet, *, node: str | None = None, **options: Any) -> Explanation:
+    """Why each operator of a module runs where it does, and what keeps it off other targets.
+
+    `node` is the name of an operator's result: that operator is explained in depth. Other options are those of `place`.
+    `str()` of the result is what the command prints. Raises RewriteError as `place` does, and for an unknown name.
+    """
+    return _explain(to_terms(module), rules, node=node, name=module.source.name, **options)
 
 
 def report(module: Module, placement: Placement, planner: Planner = pack) -> dict[str, bytes]:
