@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -386,3 +387,30 @@ def test_layers_are_solved_to_the_end() -> None:
     assert solution.status == "optimal"
     used = Counter(problem.kernels[choice.kernel].target for choice in solution.choices)
     assert len(used) >= 2
+
+
+def test_regions_of_long_chains_that_share_an_early_value_are_quick() -> None:
+    """Every fifth kernel runs elsewhere, every tenth reads the first value too: no search may walk the whole chain."""
+    count = 12_000
+    kernels = [
+        Kernel(v, 1 if v % 5 else 2, 1, (Read(v - 1),) if v % 10 or v == 10 else (Read(v - 1), Read(1)), v)
+        for v in range(1, count)
+    ]
+    copies = {(v, a, b): 1 for v in range(count) for a, b in itertools.permutations(range(3), 2)}
+    problem = Problem(
+        devices=("host", "npu", "gpu"),
+        targets=(TargetInfo("host", 0, 0), TargetInfo("npu", 1, 5), TargetInfo("gpu", 2, 5)),
+        values=count,
+        kernels=tuple(kernels),
+        given=frozenset({(0, 0)}),
+        resident=frozenset(),
+        copies=copies,
+        roots=((count - 1, 0),),
+        solo=frozenset(),
+        names=tuple(f"v{v}" for v in range(count)),
+    )
+    started = time.process_time()
+    choices = merge_regions(problem, range(len(kernels)))
+    assert time.process_time() - started < 5
+    assert not audit(problem, choices).problems
+    assert len({choice.region for choice in choices}) == 2 * (count // 5) - 1

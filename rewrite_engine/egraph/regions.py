@@ -64,13 +64,17 @@ def merge_regions(
 
 
 class _Growing:
-    """Groups of regions under way. `above` holds, as bit sets of regions, all that must run before a group."""
+    """Groups of regions under way, and the graph of what must run before what among them.
+
+    A group's `_level` is above the levels of all that must run before it, which keeps searches short.
+    """
 
     def __init__(self) -> None:
-        self._group_of: dict[int, int] = {}
+        self._parent: dict[int, int] = {}
         self._members: dict[int, list[int]] = {}
-        self._bits: dict[int, int] = {}
-        self._above: dict[int, int] = {}
+        self._before: dict[int, set[int]] = {}
+        self._after: dict[int, set[int]] = {}
+        self._level: dict[int, int] = {}
 
     def groups(self) -> list[list[int]]:
         return list(self._members.values())
@@ -81,43 +85,77 @@ class _Growing:
         It may join a group that reaches none of its other suppliers: nothing else runs between the two. Several groups
         become one when none of them reaches another. It never joins the suppliers `apart`.
         """
-        read = list(dict.fromkeys(self._group_of[supplier] for supplier in suppliers))
-        never = {self._group_of[supplier] for supplier in apart}
+        read = list(dict.fromkeys(self._find(supplier) for supplier in suppliers))
+        never = {self._find(supplier) for supplier in apart}
         home: list[int] = []
-        for group in dict.fromkeys(self._group_of[p] for p in producers if p in self._group_of):
+        for group in dict.fromkeys(self._find(p) for p in producers if p in self._parent):
             others = [other for other in (*read, *home) if other != group]
-            if group in never or any(self._above[other] & self._bits[group] for other in others):
+            if group in never or any(self._reaches(group, other) for other in others):
                 continue
-            if any(self._above[group] & self._bits[other] for other in home):
+            if any(self._reaches(other, group) for other in home):
                 continue
             home.append(group)
-        above = 0
+        first = min(home, default=region)
+        self._parent[region] = region
+        self._members[region], self._before[region], self._after[region] = [region], set(), set()
+        self._level[region] = 0
+        for group in (*home, region):
+            if group != first:
+                self._unite(first, group)
         for group in read:
             if group not in home:
-                above |= self._above[group] | self._bits[group]
-        if not home:
-            self._group_of[region], self._members[region] = region, [region]
-            self._bits[region], self._above[region] = 1 << region, above
-            return
-        first = min(home)
-        before = self._above[first]
-        for group in home:
-            above |= self._above[group]
-        self._bits[first] |= 1 << region
-        for group in home:
-            if group != first:
-                self._bits[first] |= self._bits.pop(group)
-                self._members[first] += self._members.pop(group)
-                del self._above[group]
-        self._members[first].append(region)
-        for member in self._members[first]:
-            self._group_of[member] = first
-        self._above[first] = above
-        if len(home) > 1 or above != before:  # whoever runs after the group now runs after all that it waits for
-            bits = self._bits[first]
-            for group in self._above:
-                if group != first and self._above[group] & bits:
-                    self._above[group] |= above | bits
+                self._before[first].add(group)
+                self._after[group].add(first)
+                self._level[first] = max(self._level[first], self._level[group] + 1)
+        self._raise(first)
+
+    def _find(self, region: int) -> int:
+        while self._parent[region] != region:
+            self._parent[region] = self._parent[self._parent[region]]
+            region = self._parent[region]
+        return region
+
+    def _reaches(self, early: int, late: int) -> bool:
+        """Whether one group must run before another: searched from both ends, a step at the one with less to do."""
+        levels = self._level
+        low, high = levels[early], levels[late]
+        if low >= high:
+            return False
+        down, up = {early}, {late}
+        down_todo, up_todo = [early], [late]
+        while down_todo and up_todo:
+            forward = len(self._after[down_todo[-1]]) <= len(self._before[up_todo[-1]])
+            todo, seen, goal = (down_todo, down, up) if forward else (up_todo, up, down)
+            step = (self._after if forward else self._before)[todo.pop()]
+            for neighbour in step:
+                group = self._find(neighbour)
+                if group in goal:
+                    return True
+                if group not in seen and low < levels[group] < high:
+                    seen.add(group)
+                    todo.append(group)
+        return False
+
+    def _unite(self, first: int, group: int) -> None:
+        self._parent[group] = first
+        self._members[first] += self._members.pop(group)
+        for sides in (self._before, self._after):
+            moved = sides.pop(group)
+            small, large = sorted((moved, sides[first]), key=len)
+            large |= small
+            sides[first] = large
+        self._level[first] = max(self._level[first], self._level.pop(group))
+
+    def _raise(self, group: int) -> None:
+        """Restores the levels of what runs after a group whose own has risen."""
+        todo = [group]
+        while todo:
+            group = todo.pop()
+            for neighbour in self._after[group]:
+                later = self._find(neighbour)
+                if self._level[later] <= self._level[group]:
+                    self._level[later] = self._level[group] + 1
+                    todo.append(later)
 
 
 def _start(problem: Problem, kernels: Sequence[int], start: Sequence[Choice] | None) -> list[list[int]]:
