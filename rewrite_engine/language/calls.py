@@ -25,7 +25,7 @@ def compile_call(compiler: Compiler, expr: syntax.Call, env: Env) -> Code:
     if let is not None and let.parameters is not None:
         if len(let.parameters) != len(expr.args):
             raise LoweringError(expr.span, f"{name}() takes {len(let.parameters)} arguments")
-        local = {p: _argument(compiler, a, env) for p, a in zip(let.parameters, expr.args, strict=True)}
+        local = {p: argument_of(compiler, a, env) for p, a in zip(let.parameters, expr.args, strict=True)}
         return compiler.let(let, local, env)
     function = functions.find(name) or predicates.find(name, compiler.scope.predicates)
     if function is None:
@@ -41,7 +41,7 @@ def compile_call(compiler: Compiler, expr: syntax.Call, env: Env) -> Code:
     return join(parts, lambda found: call(*found))
 
 
-def _argument(compiler: Compiler, argument: syntax.Expr, env: Env) -> Meaning:
+def argument_of(compiler: Compiler, argument: syntax.Expr, env: Env) -> Meaning:
     """An argument of a `let`: a name is passed as what it stands for, anything else is computed once."""
     if isinstance(argument, syntax.Name):
         found = compiler.meaning(argument.name, env)

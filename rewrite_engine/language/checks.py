@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine import operators
-from rewrite_engine.language import arithmetic, names, syntax, values
+from rewrite_engine.language import arithmetic, names, subjects, syntax, values
 from rewrite_engine.language.compile import Code, Compiler, Env, ReadsAbsent, Slots, conjuncts
 from rewrite_engine.language.expand import Builder
 from rewrite_engine.language.forks import AttributeClause, EqualClause, LiteralClause, TypeClause
@@ -70,7 +70,7 @@ def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
         shown = say(match)
         return f"`{text}` does not hold" + (f": {shown}" if shown else "")
 
-    return Check(clause.span, check)
+    return Check(clause.span, check, lambda: subjects.of_guard(compiler, clause, env))
 
 
 def _first_failing(compiler: Compiler, clause: syntax.Expr, env: Env) -> Callable[[Match], list[str]] | None:
@@ -160,7 +160,26 @@ def type_check(compiler: Compiler, builder: Builder, clause: TypeClause) -> Chec
             parts.append(_Bound(dim, cell.number))
         else:
             parts.append(compiler.compile(syntax.Name(kind.span, dim), Env(clause.frame, kind.span.file)))
-    return Check(kind.span, lambda match: _check_type(match, match.view(slot), dtype, parts))
+    return Check(
+        kind.span,
+        lambda match: _check_type(match, match.view(slot), dtype, parts),
+        lambda: subjects.OfType(slot, lambda match: _wanted(match, dtype, parts)),
+    )
+
+
+def _wanted(match: Match, dtype: object, parts: list[_Dimension]) -> tuple[tuple[str, ...] | None, list[object]]:
+    """The dtypes and dimensions that a type asks for, as far as they are settled for this match."""
+    if isinstance(dtype, _Bound):
+        dtype = match.bound.get(dtype.number)
+    allowed = dtype.items if isinstance(dtype, ValueSet) else (dtype,)
+    sizes: list[object] = []
+    for part in parts:
+        if isinstance(part, Code):
+            part = part.run(match)  # type: ignore[assignment]
+        elif isinstance(part, _Bound):
+            part = match.bound.get(part.number)  # type: ignore[assignment]
+        sizes.append(part if isinstance(part, int) or part == "..." else None)
+    return None if dtype is None else tuple(str(name) for name in allowed), sizes
 
 
 def _dtype_part(compiler: Compiler, builder: Builder, kind: syntax.TypePattern, frame: Frame) -> object:
@@ -243,7 +262,7 @@ def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
                 return None
             return f"{match.variant.nodes[node].op} has {'an' if absent else 'no'} attribute `{name}`"
 
-        return Check(clause.span, presence)
+        return Check(clause.span, presence, lambda: subjects.OfAttribute(node, name, None, absent))
     code = compiler.compile(clause.value, Env(clause.frame, clause.value.span.file))
 
     def check(match: Match) -> str | None:
@@ -258,7 +277,7 @@ def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
             return None
         return f"`{name}` of {op} is {values.show(found)}, not {values.show(wanted)}"
 
-    return Check(clause.span, check)
+    return Check(clause.span, check, lambda: subjects.OfAttribute(node, name, code.run))
 
 
 def _axis_rank(match: Match, node: int, name: str) -> int | None:
@@ -309,7 +328,7 @@ def literal_check(compiler: Compiler, clause: LiteralClause) -> Check:
             return f"the constant is {values.show(array)}, not {values.show(wanted)}"
         return None if isinstance(wanted, tuple) else _keeps_shape(match, node, view)
 
-    return Check(clause.span, check)
+    return Check(clause.span, check, lambda: subjects.OfLiteral(slot, code.run))
 
 
 def literal_equals(wanted: object, array: np.ndarray[Any, Any]) -> bool:

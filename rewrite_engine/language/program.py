@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span
@@ -19,15 +20,20 @@ from rewrite_engine.language.units import Quantity
 from rewrite_engine.language.values import NodeView, Unknown, View, dimension
 from rewrite_engine.operators.types import TensorType
 
+if TYPE_CHECKING:
+    from rewrite_engine.language.subjects import Subject
+
 Run = Callable[["Match"], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One clause. `run` gives the reason why it does not hold, or None when it does."""
+    """One clause. `run` gives the reason why it does not hold, or None when it does; `about` says what it reads, see
+    `language.subjects`."""
 
     span: Span
     run: Callable[[Match], str | None]
+    about: Callable[[], Subject] | None = None
 
 
 @dataclass(frozen=True, slots=True)
