@@ -27,7 +27,7 @@ HARD: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("batch norm into ConvTranspose", "batch_norm", ("bn_into_conv_transpose",)),
     ("batch norm into Gemm", "batch_norm", ("bn_into_gemm",)),
     ("pad into Conv", "conv", ("pad_into_conv", "pad_axes_into_conv")),
-    ("two Slices as a Split", "split", ("in_two",)),
+    ("two Slices into a Split", "split", ("in_two", "slices_into_split")),
     ("QDQ Conv", "qdq_conv", ("qdq_conv", "relu_in_quantiser", "clip_in_quantiser")),
     ("QDQ weight-only MatMul by block", "qdq_weights", ("block_matmul",)),
     ("softmax for two quantisations", "qdq_softmax", ("qdq_softmax",)),
@@ -76,7 +76,7 @@ def row(title: str, file: str, names: tuple[str, ...]) -> Row:
         elif test.verdict == "is not":
             refuse += test.name in used
         elif test.verdict == "becomes":
-            built = [rule for rule in rewrites if _root(rule.right) == _root(test.result)]
+            built = [rule for rule in rewrites if _root(rule.right) == _root(test.result, test.where)]
             fire += any(_operators(rule.left, rule.tail) <= _operators(test.subject, test.where) for rule in built)
         elif test.verdict == "place":
             wanted = [operators for rule in rewrites if (operators := _operators(rule.left, rule.tail))]
@@ -112,10 +112,20 @@ def _operators(*roots: object) -> set[str]:
     return {name for name in _called(*roots) if name[0].isupper()}
 
 
-def _root(expr: syntax.Expr | None) -> str | None:
-    """The operator that is built last."""
-    built = isinstance(expr, syntax.Call) and isinstance(expr.function, syntax.Name)
-    return expr.function.name if built else None  # type: ignore[union-attr]
+def _root(expr: syntax.Expr | None, where: tuple[syntax.Binding, ...] = ()) -> str | None:
+    """The operator that is built last, of several results for the first one; names stand for what `where` binds."""
+    match expr:
+        case syntax.TupleExpr():
+            return _root(expr.items[0], where)
+        case syntax.Index():
+            return _root(expr.base, where)
+        case syntax.Name():
+            bound = [binding.pattern for binding in where if expr.name in binding.names]
+            return bound[0].names[0] if bound and isinstance(bound[0], syntax.CallPattern) else None
+        case syntax.Call(function=syntax.Name() as function):
+            return function.name
+        case _:
+            return None
 
 
 def main() -> int:

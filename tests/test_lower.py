@@ -147,6 +147,37 @@ def test_templates() -> None:
     assert template is not None and template.nodes[0].inputs == (("slot", 0), ("slot", 1))
 
 
+@pytest.mark.parametrize(
+    ("right", "nodes", "roots"),
+    [
+        ("Split(x, num_outputs=2)", [("Split", 2)], [(0, 0), (0, 1)]),
+        ("(Split(x, num_outputs=2)[0], Split(x, num_outputs=2)[1])", [("Split", 2)], [(0, 0), (0, 1)]),
+        ("(Split(x, num_outputs=3)[2], Split(x, num_outputs=3)[0])", [("Split", 3)], [(0, 2), (0, 0)]),
+        ("(Split(x, [1, 2])[1], Split(x, [2, 1])[1])", [("Split", 2), ("Split", 2)], [(0, 1), (1, 1)]),
+        ("(Split(x, axis=0)[0], Split(x, axis=1)[0])", [("Split", 1), ("Split", 1)], [(0, 0), (1, 0)]),
+        ("(Relu(x), Neg(Relu(x)))", [("Relu", 1), ("Neg", 1)], [(0, 0), (1, 0)]),
+        ("(Split(Relu(x))[1], Relu(x))", [("Relu", 1), ("Split", 2)], [(1, 1), (0, 0)]),
+        ("(Neg(Split(x)[0]), Abs(Split(x)[1]))", [("Split", 2), ("Neg", 1), ("Abs", 1)], [(1, 0), (2, 0)]),
+    ],
+)
+def test_what_a_template_writes_twice_is_built_once(right: str, nodes: list[object], roots: list[object]) -> None:
+    for left in ("(Exp(x), Log(x))", "two(x)", "(a, b)"):
+        where = " where a, b = two(x)" if left == "(a, b)" else ""
+        text = f"pattern two(v) = (Exp(v), Log(v))\nrule r: {left} => {right}{where}"
+        template = rule_of(text).variants[0].template
+        assert template is not None
+        assert [(node.op, node.outputs) for node in template.nodes] == nodes
+        assert [reference[1:] for reference in template.roots] == roots
+
+
+def test_both_ways_with_several_results() -> None:
+    rules, problems, _ = lowered("rule r: (Abs(x), Neg(x)) <=> Split(x, num_outputs=2)")
+    back = rules["r<="].variants[0]
+    assert not problems and shown(back) == "$y0,$y1=Split(x)" and back.roots == (1, 2)
+    rules, problems, _ = lowered("rule r: (Abs(x), Neg(x)) <=> (Relu(x), Exp(x))")
+    assert not problems and shown(rules["r<="].variants[0]) == "$Relu=Relu(x); $Exp=Exp(x)"
+
+
 def test_both_ways() -> None:
     rules, problems, _ = lowered("rule r: MatMul(a, MatMul(b, const c)) <=> MatMul(MatMul(a, b), c) if a.rank == 2")
     assert not problems

@@ -18,6 +18,7 @@ from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
 from rewrite_engine.language.overlap import overlaps
 from rewrite_engine.language.pause import collector_paused
+from rewrite_engine.language.results import counts_differ, result_count, template_count
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import walk
 from rewrite_engine.operators.types import ITEM_BITS
@@ -159,7 +160,8 @@ def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: se
     if loose is not None:
         message = "the left side of a rule must be the result of an operator: this matches any value"
         problems.append(Problem(loose.span, message))
-    if decl.both and not isinstance(decl.right, syntax.Call):
+    parts = decl.right.items if isinstance(decl.right, syntax.TupleExpr) else (decl.right,)
+    if decl.both and not all(isinstance(_made(part), syntax.Call) for part in parts):
         problems.append(Problem(decl.right.span, "both sides of `<=>` must be the result of an operator"))
     found = bind(scope, decl.span.file, (), [decl.left], decl.tail, problems)
     reader = Reader(scope, decl.span.file, problems, used, found)
@@ -167,9 +169,14 @@ def _rule(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem], used: se
     _tail(decl.tail, reader)
     reader.builds = "rule"
     _template(decl.right, reader)
-    _results(decl, problems)
+    _results(decl, scope, problems)
     _constants(decl, reader)
     unused_names(reader, "rule")
+
+
+def _made(part: syntax.Expr) -> syntax.Expr:
+    """What makes a result: `Split(x)` of `Split(x)[1]`."""
+    return part.base if isinstance(part, syntax.Index) else part
 
 
 def _template(right: syntax.Expr, reader: Reader) -> None:
@@ -190,13 +197,12 @@ def _inputs(expr: syntax.Expr) -> list[syntax.Name | syntax.Like | syntax.Rest]:
     return [node for node in walk((expr,)) if isinstance(node, syntax.Name | syntax.Like | syntax.Rest)]
 
 
-def _results(decl: syntax.RuleDecl, problems: list[Problem]) -> None:
+def _results(decl: syntax.RuleDecl, scope: Scope, problems: list[Problem]) -> None:
     """Both sides of a rule give as many results."""
-    left = len(decl.left.items) if isinstance(decl.left, syntax.TuplePattern) else 1
-    right = len(decl.right.items) if isinstance(decl.right, syntax.TupleExpr) else 1
+    left = result_count(scope, decl.left)
+    right = template_count(scope, left, decl.right)
     if left != right:
-        message = f"the left side has {left} result{'s' * (left != 1)}, the right side {right}"
-        problems.append(Problem(decl.right.span, message))
+        problems.append(Problem(decl.right.span, counts_differ(left, right)))
 
 
 def _constants(decl: syntax.RuleDecl, reader: Reader) -> None:

@@ -24,6 +24,7 @@ from rewrite_engine.language.forks import (
 from rewrite_engine.language.layout import Draft, Layout, Source
 from rewrite_engine.language.names import Frame, LoweringError, Names, NamesCache, Pruned
 from rewrite_engine.language.program import Check, Given, Match, Program, RestFlags, Run
+from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope, TargetScope
 from rewrite_engine.language.template import TemplateBuilder
 from rewrite_engine.language.units import Quantity
@@ -48,7 +49,7 @@ def expand_all(scope: Scope, cache: NamesCache, source: Source) -> list[Variant]
             raise LoweringError(source.span, message, "split it into several declarations")
         builder = Builder(choices, scope, cache, embeds=source.kind == "composite")
         try:
-            draft = _walk(source, builder, Frame(source.span.file, declared, source.target))
+            draft = _walk(scope, source, builder, Frame(source.span.file, declared, source.target))
         except Pruned:
             draft = None
         ways = choices.taken
@@ -66,7 +67,7 @@ def expand_all(scope: Scope, cache: NamesCache, source: Source) -> list[Variant]
     return list(found.values())
 
 
-def _walk(source: Source, builder: Builder, frame: Frame) -> Draft:
+def _walk(scope: Scope, source: Source, builder: Builder, frame: Frame) -> Draft:
     for parameter in source.parameters:
         cell = builder.cell(frame, parameter.name)
         if parameter.optional:
@@ -78,7 +79,7 @@ def _walk(source: Source, builder: Builder, frame: Frame) -> Draft:
         builder.nodes.append(DraftNode(source.pattern.name, source.pattern.span, rest=EVERYTHING))
         roots = [builder.output(0, 0)]
     else:
-        roots = builder.results(source.pattern, frame, [True] * result_count(source.pattern, builder))
+        roots = builder.results(source.pattern, frame, [True] * result_count(scope, source.pattern))
     builder.build_unreferenced(frame)
     draft = Draft(source, builder, frame, roots)
     if source.kind in ("rule", "pattern"):
@@ -109,23 +110,6 @@ def _kernel_tail(draft: Draft) -> None:
         builder.add_given(give, frame)
 
 
-def result_count(pattern: object, builder: Builder) -> int:
-    """How many results a pattern has."""
-    for _ in range(100):
-        match pattern:
-            case syntax.TuplePattern():
-                return len(pattern.items)
-            case syntax.Alternatives():
-                pattern = pattern.items[0]
-            case syntax.GuardedPattern() | syntax.CapturePattern():
-                pattern = pattern.pattern
-            case syntax.CallPattern() if (decl := builder.named(pattern.names[0], pattern.span.file)) is not None:
-                pattern = decl.pattern
-            case _:
-                return 1
-    return 1
-
-
 def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
     source, builder = draft.source, draft.builder
     compiler = Compiler(
@@ -146,7 +130,7 @@ def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
     if source.template is not None:
         env = Env(draft.frame, source.template.span.file)
         template, template_program = TemplateBuilder(compiler, env, layout.makers, given_asked, source.inner).build(
-            source.template
+            source.template, len(layout.roots)
         )
     nodes = _nodes(builder, layout)
     asked = compiler.asked

@@ -15,11 +15,12 @@ from rewrite_engine.language.convert import as_expression, as_pattern, captures
 from rewrite_engine.language.core import ABSENT, CoreRule, Slot, Template, Variant
 from rewrite_engine.language.draft import expand_all
 from rewrite_engine.language.layout import Source
-from rewrite_engine.language.lower_operators import operator_sources
+from rewrite_engine.language.lower_operators import operator_sources, with_outputs
 from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.language.names import LoweringError, NamesCache
 from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.program import Program, RestFlags
+from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope, TargetScope
 
 Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
@@ -52,7 +53,7 @@ def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     scope = dataclasses.replace(scope, meanings=meanings)
     for decl in scope.rules:
         try:
-            directions = _directions(decl)
+            directions = _directions(scope, decl)
         except LoweringError as error:
             problems.append(Problem(error.span, str(error), error.hint))
             continue
@@ -90,7 +91,7 @@ def _lower(scope: Scope, cache: NamesCache, sources: Sequence[Source]) -> CoreRu
     return CoreRule(first.name, first.kind, target, first.label, first.span, numbered, first.doc)
 
 
-def _directions(decl: syntax.RuleDecl) -> list[Source]:
+def _directions(scope: Scope, decl: syntax.RuleDecl) -> list[Source]:
     forth = Source(
         name=decl.name, kind="rule", span=decl.span, pattern=decl.left, tail=decl.tail, label=decl.label,
         template=decl.right,
@@ -101,7 +102,11 @@ def _directions(decl: syntax.RuleDecl) -> list[Source]:
         span = decl.tail.where[0].span
         raise LoweringError(span, "`where` has no meaning in the other direction of `<=>`", "write two rules instead")
     left, right = as_expression(decl.left), as_pattern(decl.right, captures(decl.left))
-    return [forth, dataclasses.replace(forth, name=f"{decl.name}<=", pattern=right, template=left)]
+    back = dataclasses.replace(forth, name=f"{decl.name}<=", pattern=right, template=left)
+    count = result_count(scope, decl.left)
+    if count > 1 and isinstance(right, syntax.CallPattern):  # one operator for all results
+        back = with_outputs(back, right, count)
+    return [forth, back]
 
 
 def _supports(target: TargetScope, item: syntax.Supports, number: int) -> list[Source]:

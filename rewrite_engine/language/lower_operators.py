@@ -30,12 +30,16 @@ def operator_sources(decl: OperatorDecl, lets: Container[str]) -> list[Source]:
     tail = syntax.Tail(guard=decl.tail.guard)
     found = []
     for count in range(len(body.results), 0, -1):
-        left: syntax.Pattern = call
-        results, inner = body.results[:count], tail
-        if count > 1:
-            outputs = tuple(f"$y{k}" for k in range(count))
-            left = syntax.TuplePattern(decl.span, tuple(syntax.ValuePattern(decl.span, name) for name in outputs))
-            inner = replace(tail, where=(syntax.Binding(decl.span, outputs, call),))
+        results = body.results[:count]
         right = results[0] if count == 1 else syntax.TupleExpr(decl.span, results)
-        found.append(Source(RULE + decl.name, "rule", decl.span, left, inner, template=right, inner=body.named))
+        source = Source(RULE + decl.name, "rule", decl.span, call, tail, template=right, inner=body.named)
+        found.append(source if count == 1 else with_outputs(source, call, count))
     return found
+
+
+def with_outputs(source: Source, call: syntax.CallPattern, count: int) -> Source:
+    """The source with the first outputs of one operator as its results."""
+    names = tuple(f"$y{k}" for k in range(count))
+    results = syntax.TuplePattern(call.span, tuple(syntax.ValuePattern(call.span, name) for name in names))
+    tail = replace(source.tail, where=(*source.tail.where, syntax.Binding(call.span, names, call)))
+    return replace(source, pattern=results, tail=tail)

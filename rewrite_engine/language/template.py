@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from rewrite_engine.language.core import Template, TemplateNode
 from rewrite_engine.language.declared import Inner
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.program import AttributeSource, ConstantSource, TemplateProgram
+from rewrite_engine.language.results import counts_differ
+from rewrite_engine.language.walk import unplaced
 
 Reference = tuple[str | int, ...]
 ABSENT: Reference = ("absent",)
@@ -35,11 +38,19 @@ class TemplateBuilder:
         self.spans: list[Any] = []
         self.inner = inner or {}
         self.built: dict[str, Reference] = {}
+        self.calls: dict[object, int] = {}  # what is written twice is built once
 
-    def build(self, expr: syntax.Expr) -> tuple[Template, TemplateProgram]:
-        """The template of a whole right-hand side."""
+    def build(self, expr: syntax.Expr, results: int) -> tuple[Template, TemplateProgram]:
+        """The template of a whole right-hand side that stands for so many results of the left one."""
         parts = expr.items if isinstance(expr, syntax.TupleExpr) else (expr,)
-        roots = tuple(self._reference(part) for part in parts)
+        roots: tuple[Reference, ...]
+        if results > 1 and isinstance(expr, syntax.Call) and is_operator(expr):  # one operator for all of them
+            node = self._node(expr, results)
+            parts, roots = parts * results, tuple(("node", node, output) for output in range(results))
+        else:
+            roots = tuple(self._reference(part) for part in parts)
+        if len(roots) != results:
+            raise LoweringError(expr.span, counts_differ(results, len(roots)))
         for part, root in zip(parts, roots, strict=True):
             if root == ABSENT:
                 raise LoweringError(part.span, "the result of a rule cannot be absent")
@@ -117,6 +128,12 @@ class TemplateBuilder:
 
     def _node(self, call: syntax.Call, outputs: int) -> int:
         assert isinstance(call.function, syntax.Name)
+        key = unplaced(call)
+        known = self.calls.get(key)
+        if known is not None:
+            node = self.nodes[known]
+            self.nodes[known] = dataclasses.replace(node, outputs=max(node.outputs, outputs))
+            return known
         op = call.function.name
         operator = self.compiler.scope.operator(op)
         inputs = [reference for argument in call.args for reference in self._references(argument)]
@@ -146,7 +163,8 @@ class TemplateBuilder:
         self.nodes.append(TemplateNode(op, tuple(inputs), outputs))
         self.attributes.append(tuple(sources))
         self.spans.append(call.span)
-        return len(self.nodes) - 1
+        self.calls[key] = len(self.nodes) - 1
+        return self.calls[key]
 
     def _like(self, like: syntax.Like) -> list[AttributeSource]:
         found = self.compiler.meaning(like.name, self.env)

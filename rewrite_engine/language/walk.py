@@ -59,6 +59,21 @@ def parts_of(node: syntax.Node | syntax.Tail) -> tuple[object, ...]:
     return tuple(getattr(node, name) for name in _fields(node))
 
 
+def unplaced(part: object) -> object:
+    """A tree without its positions: equal for trees that say the same.
+
+    >>> from rewrite_engine.diagnostics import Span
+    >>> here, there = (syntax.Name(Span("", 1, column, 1, column + 1), "x") for column in (1, 9))
+    >>> here == there, unplaced(here) == unplaced(there)
+    (False, True)
+    """
+    if isinstance(part, tuple):
+        return tuple(map(unplaced, part))
+    if isinstance(part, syntax.Node | syntax.Tail):
+        return (type(part).__name__, *map(unplaced, parts_of(part)))
+    return repr(part)
+
+
 def names_read(*roots: object) -> frozenset[str]:
     """Every name that stands in the expressions and patterns of `roots`, local ones included."""
     found: set[str] = set()
