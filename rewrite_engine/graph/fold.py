@@ -13,11 +13,12 @@ import onnx
 from onnx import defs, shape_inference
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.control import unroll
 from rewrite_engine.graph.draft import Draft, captured, inner_graphs, is_small, replace
 from rewrite_engine.graph.evaluate import QUANTIZERS, UNTRUSTED, evaluate
 from rewrite_engine.graph.markers import OPSET
 from rewrite_engine.graph.onnx_types import Array, proto_type, tensor_proto
-from rewrite_engine.graph.tidy import remove_unused
+from rewrite_engine.graph.tidy import lift_constants, remove_unused
 from rewrite_engine.operators import find
 from rewrite_engine.operators.dtypes import array_dtype
 from rewrite_engine.operators.types import TensorType
@@ -28,6 +29,10 @@ FOLD_CAP = 16 << 20
 
 MISJUDGED = frozenset({"MeanVarianceNormalization"})
 """Operators that strict shape inference refuses though they are right."""
+
+
+_NAMES_OF_BRANCHES = "already exists"
+"""Of what data propagation says of two branches that have a value of the same name, which is right."""
 
 
 def infer_types(draft: Draft) -> None:
@@ -55,14 +60,20 @@ def trust_declared_types(draft: Draft) -> None:
 
 def _infer(draft: Draft, strict: bool) -> None:
     try:
-        draft.through(lambda whole: shape_inference.infer_shapes(whole, strict, strict, data_prop=True))
-    except Exception as error:  # the C++ raises several kinds
+        try:
+            draft.through(lambda whole: shape_inference.infer_shapes(whole, strict, strict, data_prop=True))
+        except Exception as error:  # the C++ raises several kinds
+            if _NAMES_OF_BRANCHES not in str(error):
+                raise
+            draft.through(lambda whole: shape_inference.infer_shapes(whole, strict, strict, data_prop=False))
+    except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RewriteError(f"{draft.origin}: types or shapes do not fit together: {reason}") from None
 
 
 def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
-    """Fold constants and shape arithmetic until nothing changes, dropping what is no longer read.
+    """Fold constants, shape arithmetic and what they decide (see `control`) until nothing changes, dropping what is no
+    longer read.
 
     Never folded: random operators, anything that reads an initializer that is also an input, results of more than `cap`
     bytes, operators of other domains or with graphs inside, quantizers, what the evaluator is not trusted with.
@@ -70,7 +81,11 @@ def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
     declared = list(draft.graph.value_info)
     while True:
         infer_types(draft)
-        if not _Pass(draft, cap).run():
+        folded = _Pass(draft, cap).run()
+        unrolled = unroll(draft)
+        if unrolled:
+            lift_constants(draft)
+        if not folded and not unrolled:
             return
         remove_unused(draft)
         # types inferred so far are weaker than what the next round finds: only the model's own stay

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from rewrite_engine.graph.draft import all_graphs
 from rewrite_engine.graph.fold import FOLD_CAP
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION_OF_FUNCTIONS, MARKS, OPSET, mark_function
-from rewrite_engine.graph.onnx_file import Source, read_model
+from rewrite_engine.graph.onnx_file import Source, read_model, serialized
 from rewrite_engine.graph.onnx_io import export_model, import_model, model_bytes
 
 __all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "module_of", "save"]
@@ -60,7 +60,7 @@ def load(
     """
     model, name, digest = read_model(source)
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
-    info = SourceInfo(Path(name).name, digest, nodes, _runnable(model).SerializeToString(deterministic=True))
+    info = SourceInfo(Path(name).name, digest, nodes, serialized(_runnable(model)))
     return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
 
 

@@ -1,4 +1,4 @@
-"""Reading: a path, a `ModelProto` or an `onnx_ir.Model` in; a checked `ModelProto` with all its weights out."""
+"""ONNX files: a path, a `ModelProto` or an `onnx_ir.Model` to a checked `ModelProto` with all its weights, and back."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from rewrite_engine.operators.types import TensorType
 Source = str | os.PathLike[str] | onnx.ModelProto | ir.Model
 """Where a model comes from."""
 
+LARGEST = 2**31 - 1
+"""Bytes that a protobuf message can hold."""
+
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, str, str]:
     """The model, its name for messages and reports, and the SHA-256 of the file (of the message, without a file).
@@ -36,7 +39,22 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, str, str]:
         return _read_file(Path(source))
     name = model.graph.name or "model"
     _check(model, name)
-    return model, name, hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    return model, name, hashlib.sha256(serialized(model)).hexdigest()
+
+
+def serialized(model: onnx.ModelProto) -> bytes:
+    """The content of the model's file; the same model gives the same bytes. Raises `RewriteError` beyond `LARGEST`."""
+    held = sum(len(tensor.raw_data) for graph in all_graphs(model.graph) for tensor in graph.initializer)
+    if held <= LARGEST:
+        try:
+            content: bytes = model.SerializeToString(deterministic=True)
+            return content
+        except Exception:  # protobuf's own kind; what is not raw counts too
+            pass
+    raise RewriteError(
+        f"{model.graph.name or 'model'}: with its weights ({held:,} bytes) the model is larger than the "
+        f"{LARGEST:,} bytes that one ONNX file can hold; cut it into parts, or use a smaller type for its weights"
+    )
 
 
 def _read_file(path: Path) -> tuple[onnx.ModelProto, str, str]:

@@ -16,6 +16,7 @@ from rewrite_engine.graph.dimensions import bind_dimensions
 from rewrite_engine.graph.draft import Draft
 from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types, trust_declared_types
 from rewrite_engine.graph.markers import DOMAIN, MARKS, is_ours, mark_function
+from rewrite_engine.graph.onnx_file import serialized
 from rewrite_engine.graph.opset import to_opset
 from rewrite_engine.graph.tidy import (
     check_and_sort,
@@ -56,8 +57,7 @@ def import_model(
 
 def model_bytes(model: ir.Model) -> bytes:
     """The content of the model's ONNX file; the same model gives the same bytes."""
-    content: bytes = ir.serde.serialize_model(model).SerializeToString(deterministic=True)
-    return content
+    return serialized(ir.serde.serialize_model(model))
 
 
 def export_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
