@@ -171,11 +171,9 @@ def test_an_operator_that_cannot_be_converted_is_named():
 
 def test_what_a_newer_opset_added_is_refused_in_plain_words():
     with pytest.raises(RewriteError) as caught:
-        load(parse("g (float[2] x) => (float[2] y) { y = Swish(x) }", opset=24))
-    assert str(caught.value) == (
-        "g: operator Swish (output `y`) cannot be brought from opset 24 to 23: No Previous Version of Swish exists; "
-        "export the model at opset 23"
-    )
+        load(parse("g (float[2] x) => (int32[2] y) { y = BitCast<to=6>(x) }", opset=26))
+    assert str(caught.value).startswith("g: operator BitCast (output `y`) cannot be brought from opset 26 to 23: ")
+    assert str(caught.value).endswith("; export the model at opset 23")
 
 
 def test_batched_scans_are_refused():

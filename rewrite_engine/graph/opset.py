@@ -15,6 +15,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.draft import Draft, all_graphs, replace
 from rewrite_engine.graph.markers import IR_VERSION, OPSET
 from rewrite_engine.graph.names import Names
+from rewrite_engine.graph.newer import expand_newer, fits
 
 
 def to_opset(draft: Draft) -> None:
@@ -29,6 +30,8 @@ def to_opset(draft: Draft) -> None:
             f"({defs.onnx_opset_version()}); install a newer onnx, or export the model at opset {OPSET}"
         )
     elif opset != OPSET:
+        if opset > OPSET:
+            expand_newer(draft, opset)
         if _means_the_same(draft.model, opset):
             _relabel(draft.model)
         else:
@@ -49,7 +52,10 @@ def _one_spelling(model: onnx.ModelProto) -> None:
 
 
 def _means_the_same(model: onnx.ModelProto, opset: int) -> bool:
-    """Whether each operator of the model has the same definition at both opsets."""
+    """Whether each operator of the model has the same definition at both opsets, or, where its opset is later, a form
+    that `OPSET` has."""
+    if opset > OPSET:
+        return all(fits(node) for graph in all_graphs(model.graph) for node in graph.node)
     used = {node.op_type for graph in all_graphs(model.graph) for node in graph.node if not node.domain}
     return all(_since(op, opset) == _since(op, OPSET) is not None for op in used)
 

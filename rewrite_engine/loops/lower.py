@@ -14,12 +14,20 @@ from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.operators.types import TensorType
 
 
+class UnknownValue(RewriteError):
+    """An operator decides shapes by the elements of a value that is not known at compile time; `value` is its name."""
+
+    def __init__(self, message: str, value: str) -> None:
+        super().__init__(message)
+        self.value = value
+
+
 def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[str, np.ndarray]) -> Program:
     """The program of a kernel, its inputs and outputs in the order of the call's, not yet composed.
 
     `types` covers the kernel's inputs and outputs; `constants` holds what is known of its inputs at compile time, where
-    shapes and axes are read. Raises RewriteError for an operator without a compute, an unknown dimension, and a shape
-    that is only known at run time.
+    shapes and axes are read. Raises RewriteError for an operator without a compute and an unknown dimension,
+    `UnknownValue` for a shape that is only known at run time.
     """
     builder = Builder()
     tensors: dict[str, Tensor] = {}
@@ -60,9 +68,10 @@ def _operator(
         source = names.get(error.tensor.name, error.tensor.name)
         operand = next((i for i, t in enumerate(inputs) if t is not None and t.name == error.tensor.name), None)
         place = f"its input {operand} ({source})" if operand is not None else f"the value {source}"
-        raise RewriteError(
+        raise UnknownValue(
             f"{where}: {place} decides shapes and must be known at compile time; "
-            "bind the model's dynamic dimensions with --dim NAME=SIZE"
+            "bind the model's dynamic dimensions with --dim NAME=SIZE",
+            source,
         ) from error
     except Unsupported as error:
         raise RewriteError(f"{where}: {error}") from error
