@@ -211,7 +211,8 @@ def test_row_125_resize_stays_inside(run: Run, scale: float, expected: list[int]
     "where", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
 )
 def test_row_125_neighbours_by_onnx_runtime(run: Run, mode: str, where: str) -> None:
-    for scale, size in ((2.0, 10), (0.6, 3), (1.5, 7)):
+    odd = () if where == "align_corners" else ((1.5, 7),)  # there ONNX says 7.5, and ONNX Runtime takes 7
+    for scale, size in ((2.0, 10), (0.6, 3), *odd):
         graph = f"g (float[1, 1, 5, 5] x) => (float[1, 1, {size}, {size}] y) <float[4] s = {{1, 1, {scale}, {scale}}}>"
         graph += f' {{ y = Resize <mode = "{mode}", coordinate_transformation_mode = "{where}"> (x, x, s) }}'
         model = parse(graph, opset=19)
