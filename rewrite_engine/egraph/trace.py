@@ -21,7 +21,7 @@ from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
 
 MOST_STEPS = 2000
-"""Ways of laying operators on a pattern that one attempt looks at; the nearest miss among them is described."""
+"""Steps of laying operators on a pattern that one attempt takes; the nearest miss among them is described."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,17 +88,24 @@ class _State:
 
 
 def nearest(
-    explored: Explored, rule: CoreRule, variant: Variant, node: int, applied: int, *, most: int | None = None
+    explored: Explored,
+    rule: CoreRule,
+    variant: Variant,
+    node: int,
+    applied: int,
+    *,
+    most: int | None = None,
+    steps: int = MOST_STEPS,
 ) -> Attempt | None:
     """The attempt with the fewest things wrong that lays pattern node `node` on operator number `applied`.
 
-    None when every one has more than `most` things wrong.
+    None when every one has more than `most` things wrong, or none is complete after so many `steps`.
     """
     tracer = _Tracer(explored, rule, variant)
     best: Attempt | None = None
     pending = [_State()]
     plan = _plan(variant, node)
-    for _ in range(MOST_STEPS):
+    for _ in range(steps):
         if not pending:
             break
         state = pending.pop()

@@ -1,7 +1,8 @@
 """Why each operator of a model went where it went, and why it did not go elsewhere.
 
 In: a model and rule files, with the options of a placement. Out: an `Explanation`: per operator the kernels that
-compute it and a verdict per other target; what holds targets back, the most expensive first.
+compute it and a verdict per other target; what holds targets back, the most expensive first. Where a dimension without
+a size keeps the model from being placed, what targets can run is told all the same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 from rewrite_engine.diagnostics import RewriteError, Span, did_you_mean
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
-from rewrite_engine.egraph.trace import Attempt, nearest
+from rewrite_engine.egraph.trace import Attempt
 from rewrite_engine.graph.placed import KernelCall
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language.core import CoreRule, RuleSet, Variant
+from rewrite_engine.language.evaluate import UnboundCost
 from rewrite_engine.machine import HOST
 from rewrite_engine.placement.explain_cost import Alternatives, Dearer, operator_names
-from rewrite_engine.placement.explain_miss import Miss, Words, miss_of
+from rewrite_engine.placement.explain_miss import Entry, Miss, Words, closest, miss_of
+from rewrite_engine.placement.match import can_run, without_costs
 from rewrite_engine.placement.place import Placement, place
 
 SOLVED = 6
@@ -48,10 +51,10 @@ class Runs:
 class Verdict:
     """Why an operator does not run on a target.
 
-    `status`: "dearer" (it could: `rule` says how, `dearer` what it would cost more, where that was worked out),
-    "impossible" (it could, but then nothing brings its values there and back), "pinned" (elsewhere), "refused" (a
-    clause of `miss` is false, or not known to be true), "no match" (the nearest capability does not fit), or
-    "unsupported" (no capability names the operator).
+    `status`: "legal" (it could: `rule` says how, by a kernel of `kernel` ps), "dearer" (the same, where `dearer` says
+    what it would cost in all), "impossible" (it could, but then nothing brings its values there and back), "pinned"
+    (elsewhere, to `rule`), "refused" (a clause of `miss` is false, or not known to be true), "no match" (the nearest
+    capability does not fit), or "unsupported" (no capability names the operator).
     """
 
     target: str
@@ -59,17 +62,22 @@ class Verdict:
     rule: str = ""
     span: Span | None = None
     miss: Miss | None = None
+    kernel: int | None = None
     dearer: Dearer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """An operator of the model, by its first output. Without `runs`, rewriting has left nothing of it to compute."""
+    """An operator of the model, by its first output. Without `runs`, rewriting has left nothing of it to compute.
+
+    More than one run: it is computed more than once, as where a kernel keeps a value to itself that others read too.
+    """
 
     name: str
     op: str
     runs: tuple[Runs, ...]
     verdicts: tuple[Verdict, ...]
+    rewrites: tuple[str, ...] = ()  # without `runs`: the rules that rewrite it
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +108,23 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """Every operator's story in the model's order, what holds targets back, and for one operator all candidates."""
+    """Every operator's story in the model's order, what holds targets back, and for one operator all candidates.
 
-    placement: Placement
+    `unplaced` says why there is no placement; then nothing costs anything. `sources` are the rule files' texts by path.
+    """
+
+    placement: Placement | None
     stories: tuple[Story, ...]
     obstacles: tuple[Obstacle, ...]
+    sources: Mapping[str, str]
+    unplaced: str = ""
     node: Story | None = None
     candidates: tuple[Candidate, ...] = ()
+
+    def __str__(self) -> str:
+        from rewrite_engine.placement.explain_text import text_of
+
+        return text_of(self)
 
     def groups(self) -> list[tuple[Story, ...]]:
         """Stories that are alike but for numbers: the same operator, kernels and verdicts; the most expensive first."""
@@ -122,37 +140,40 @@ def explain(terms: Terms, rules: RuleSet, *, node: str | None = None, **options:
     `node` is the name of a value of the model: the operator that computes it is explained in depth. Raises RewriteError
     as `place` does, and for a name that no operator computes.
     """
+    chosen = None if node is None else _operator_of(terms, node)
     heard: list[tuple[Explored, Solution]] = []
-    placement = place(terms, rules, observe=lambda explored, solution: heard.append((explored, solution)), **options)
-    explored, solution = heard[0]
-    chosen = None if node is None else _operator_of(explored.terms, node)
-    teller = _Teller(explored, solution, placement, rules, options)
-    stories = [teller.story(index) for index in range(len(explored.terms.nodes))]
-    if chosen is None:
-        explanation = Explanation(placement, tuple(stories), teller.obstacles(stories))
-        return replace(explanation, stories=teller.with_costs(explanation))
-    stories[chosen] = teller.in_depth(stories[chosen])
-    candidates = tuple(teller.candidates(chosen))
-    return Explanation(placement, tuple(stories), teller.obstacles(stories), stories[chosen], candidates)
+    try:
+        placement = place(terms, rules, observe=lambda explored, found: heard.append((explored, found)), **options)
+        explored, solution = heard[0]
+        alternatives = Alternatives(explored, solution, options.get("time_limit"), placement.strategy == "optimal")
+        teller = _Teller(explored, rules, options, placement, alternatives)
+    except UnboundCost as error:
+        free = without_costs(rules)
+        teller = _Teller(can_run(terms, free, **options), free, options)
+        return teller.tell(chosen, str(error))
+    return teller.tell(chosen)
 
 
 def _operator_of(terms: Terms, name: str) -> int:
     """The operator that computes a value of that name."""
-    for index, node in enumerate(terms.nodes):
-        if any(o != ABSENT and terms.values[o].name == name for o in node.outputs):
-            return index
-    names = [terms.values[o].name for node in terms.nodes for o in node.outputs if o != ABSENT]
-    hint = did_you_mean(name, names)
-    raise RewriteError(
-        f"--node: no operator of the model computes `{name}`; give the name of an operator's result"
-        + (f"; {hint}" if hint else f", such as `{names[0]}`" if names else "")
-    )
+    makers = {terms.values[o].name: k for k, node in enumerate(terms.nodes) for o in node.outputs if o != ABSENT}
+    if name in makers:
+        return makers[name]
+    what = {value.name: "is a constant" for value in terms.values if value.constant is not None}
+    what |= {terms.values[i].name: "is an input of the model" for i in terms.inputs}
+    wrong = f"`{name}` {what[name]}" if name in what else f"no operator of the model computes `{name}`"
+    hint = did_you_mean(name, makers) or (f"such as `{next(iter(makers))}`" if makers else "")
+    raise RewriteError(f"--node: {wrong}; give the name of an operator's result" + (f"; {hint}" if hint else ""))
 
 
 def _kind(story: Story) -> tuple[object, ...]:
     runs = tuple((run.target, run.rule, run.rewrites) for run in story.runs)
-    verdicts = tuple((v.target, v.status, v.rule, v.miss and (v.miss.kind, v.miss.span)) for v in story.verdicts)
-    return (story.op, runs, verdicts)
+    legal = ("dearer", "impossible")  # worked out for the first of a group only
+    verdicts = tuple(
+        (v.target, "legal" if v.status in legal else v.status, v.rule, v.miss and (v.miss.kind, v.miss.span))
+        for v in story.verdicts
+    )
+    return (story.op, runs, verdicts, story.rewrites)
 
 
 def _cost(story: Story) -> int:
@@ -161,29 +182,44 @@ def _cost(story: Story) -> int:
 
 class _Teller:
     def __init__(
-        self, explored: Explored, solution: Solution, placement: Placement, rules: RuleSet, options: Mapping[str, Any]
+        self,
+        explored: Explored,
+        rules: RuleSet,
+        options: Mapping[str, Any],
+        placement: Placement | None = None,
+        alternatives: Alternatives | None = None,
     ) -> None:
-        self.explored, self.placement, self.rules = explored, placement, rules
+        self.explored, self.placement, self.rules, self.alternatives = explored, placement, rules, alternatives
         self.words = Words(explored, {path: text for path, (text, _) in rules.sources.items()})
-        self.alternatives = Alternatives(explored, solution, options.get("time_limit"), placement.strategy == "optimal")
         self.names = operator_names(explored)
         self.spans = {rule.name: rule.span for rule in rules.rules}
         self.pins = {explored.terms.values[i].name: p for i, p in explored.terms.pins.items()} | options.get("pins", {})
         self.calls: dict[str, list[KernelCall]] = defaultdict(list)
-        for step in placement.graph.steps:
+        for step in placement.graph.steps if placement is not None else ():
             if isinstance(step, KernelCall):
                 for name in step.covers:
                     self.calls[name].append(step)
-        self.able: dict[tuple[str, int], str] = {}  # operator and target -> the cheapest kernel's capability
+        self.able: dict[tuple[str, int], tuple[str, int]] = {}  # operator and target -> cheapest capability, its cost
         for kernel in sorted(explored.problem.kernels, key=lambda kernel: (kernel.cost, kernel.payload)):
             for name in explored.covers.get(kernel.payload, ()):
-                self.able.setdefault((name, kernel.target), explored.enodes[kernel.payload].offer.rule)
+                capability = explored.enodes[kernel.payload].offer.rule
+                self.able.setdefault((name, kernel.target), (capability, kernel.cost))
         self.naming: dict[tuple[str, str], list[tuple[CoreRule, Variant, int]]] = defaultdict(list)
         for rule in rules.rules:
             for variant in rule.variants:
                 for j, pattern in enumerate(variant.nodes):
                     for op in pattern.choices or (pattern.op,):
                         self.naming[rule.target or "", op].append((rule, variant, j))
+
+    def tell(self, chosen: int | None, unplaced: str = "") -> Explanation:
+        """The explanation; in depth of the operator with that number."""
+        stories = [self.story(index) for index in range(len(self.explored.terms.nodes))]
+        found = Explanation(self.placement, tuple(stories), self.obstacles(stories), self.words.sources, unplaced)
+        if chosen is None:
+            return replace(found, stories=self.with_costs(found))
+        stories[chosen] = self.in_depth(stories[chosen])
+        candidates = tuple(self.candidates(chosen))
+        return replace(found, stories=tuple(stories), node=stories[chosen], candidates=candidates)
 
     # ------------------------------------------------------------ one operator
 
@@ -193,7 +229,19 @@ class _Teller:
         here = {run.target for run in runs}
         targets = enumerate(self.explored.problem.targets)
         verdicts = [self._verdict(index, k, target.name) for k, target in targets if target.name not in here]
-        return Story(name, node.op, runs, tuple(verdicts) if runs else ())
+        if runs or self.placement is None:
+            return Story(name, node.op, runs, tuple(verdicts))
+        return Story(name, node.op, (), (), tuple(self._rewriting(self._outputs(index))))
+
+    def _outputs(self, index: int) -> set[int]:
+        """The classes of an operator's results."""
+        explored = self.explored
+        return {explored.class_of[o] for o in explored.terms.nodes[index].outputs if o != ABSENT}
+
+    def _rewriting(self, outputs: set[int]) -> dict[str, None]:
+        """The rules that rewrite any of these values."""
+        matches = self.explored.matches
+        return dict.fromkeys(m.rule.name for m in matches if m.rule.kind == "rule" and outputs & set(m.roots))
 
     def _runs(self, name: str, call: KernelCall) -> Runs:
         others = tuple(other for other in call.covers if other != name)
@@ -204,17 +252,17 @@ class _Teller:
 
     def _verdict(self, index: int, target: int, name: str) -> Verdict:
         operator = self.names[index]
-        rule = self.able.get((operator, target))
-        if rule is not None:
-            return Verdict(name, "dearer", rule, self.spans.get(rule))
+        if (operator, target) in self.able:
+            rule, cost = self.able[operator, target]
+            return Verdict(name, "legal", rule, self.spans.get(rule), kernel=None if self.placement is None else cost)
         place_ = self._pin(index)
         if place_ is not None and target not in self.explored.machine.targets_at(place_):
             return Verdict(name, "pinned", place_)
-        attempt = self._nearest(index, [*self._named(index, name)])
+        attempt = closest(self.explored, self._named(index, name))
         if attempt is None:
             return Verdict(name, "unsupported")
         miss = miss_of(self.words, attempt)
-        status = "refused" if miss.kind in ("guard", "matches") else "no match"
+        status = "refused" if miss.kind in ("guard", "unknown", "matches") else "no match"
         if miss.kind == "matches":
             miss = replace(miss, text=self._unused(attempt))
         return Verdict(name, status, attempt.rule.name, attempt.rule.span, miss)
@@ -230,25 +278,17 @@ class _Teller:
             return f"it fits, but the search for rewrites had stopped at its limit ({self.explored.saturation})"
         return "it matches, but its kernel would read its own result"
 
-    def _named(self, index: int, target: str) -> Iterator[tuple[CoreRule, Variant, int, int]]:
+    def _named(self, index: int, target: str) -> Iterator[Entry]:
         """Rules that name the operator, or what rewriting makes of it: rule, variant, pattern node, operator."""
-        explored = self.explored
-        assert explored.graph is not None
-        outputs = [explored.class_of[o] for o in explored.terms.nodes[index].outputs if o != ABSENT]
-        found = dict.fromkeys(k for value in outputs for k in explored.graph.makers.get(value, ()))
-        own = [k for k in found if self.names[index] in explored.graph.operators[k].names]
-        for number in dict.fromkeys([*own, *found]):
-            for rule, variant, j in self.naming[target, explored.graph.operators[number].op]:
+        graph = self.explored.graph
+        assert graph is not None
+        outputs = self._outputs(index)
+        found = dict.fromkeys(k for value in sorted(outputs) for k in graph.makers.get(value, ()))
+        own = [k for k in found if self.names[index] in graph.operators[k].names]
+        made = [k for k in found if not outputs & set(graph.operators[k].inputs)]  # others read their own result
+        for number in dict.fromkeys([*own, *made]):
+            for rule, variant, j in self.naming[target, graph.operators[number].op]:
                 yield rule, variant, j, number
-
-    def _nearest(self, index: int, among: Sequence[tuple[CoreRule, Variant, int, int]]) -> Attempt | None:
-        best: Attempt | None = None
-        for rule, variant, j, number in among:
-            most = None if best is None else best.distance[0]
-            attempt = nearest(self.explored, rule, variant, j, number, most=most)
-            if attempt is not None and (best is None or attempt.distance[:3] < best.distance[:3]):
-                best = attempt
-        return best
 
     # ------------------------------------------------------------ costs of alternatives
 
@@ -257,18 +297,18 @@ class _Teller:
         return replace(story, verdicts=tuple(self._with_cost(story.name, verdict) for verdict in story.verdicts))
 
     def _with_cost(self, operator: str, verdict: Verdict) -> Verdict:
-        if verdict.status != "dearer":
+        if verdict.status != "legal" or self.alternatives is None:
             return verdict
         targets = [target.name for target in self.explored.problem.targets]
         found = self.alternatives.dearer(operator, targets.index(verdict.target))
-        return replace(verdict, dearer=found) if found is not None else replace(verdict, status="impossible")
+        return replace(verdict, status="impossible" if found is None else "dearer", dearer=found)
 
     def with_costs(self, explanation: Explanation) -> tuple[Story, ...]:
         """The stories, the first of each of the most expensive groups with what its alternatives cost."""
         stories = {story.name: story for story in explanation.stories}
         left = min(SOLVED, SOLVED_KERNELS // max(len(self.explored.problem.kernels), 1))
         for group in explanation.groups():
-            asked = [verdict for verdict in group[0].verdicts if verdict.status == "dearer"]
+            asked = [verdict for verdict in group[0].verdicts if verdict.status == "legal"]
             if asked and len(asked) <= left:
                 left -= len(asked)
                 stories[group[0].name] = self.in_depth(group[0])
@@ -297,7 +337,7 @@ class _Teller:
 
     def candidates(self, index: int) -> Iterator[Candidate]:
         """Every rule, pattern, capability that names the operator or what rewriting makes of it; matches first."""
-        among: dict[str, list[tuple[CoreRule, Variant, int, int]]] = defaultdict(list)
+        among: dict[str, list[Entry]] = defaultdict(list)
         targets = [target.name for target in self.explored.problem.targets]
         for target in ("", *targets):
             for entry in self._named(index, target):
@@ -308,7 +348,7 @@ class _Teller:
             rule = entries[0][0]
             if rule.defines:
                 continue
-            attempt = self._nearest(index, entries)
+            attempt = closest(self.explored, entries)
             assert attempt is not None
             miss = self._judged(index, rule, attempt, name in held)
             found.append(((miss.kind != "matches", *attempt.distance[:3], position), _candidate(rule, miss)))
@@ -317,9 +357,8 @@ class _Teller:
 
     def _matched(self, index: int) -> set[str]:
         """The rules that egglog matched with the operator in the match."""
-        explored = self.explored
-        outputs = {explored.class_of[o] for o in explored.terms.nodes[index].outputs if o != ABSENT}
-        return {match.rule.name for match in explored.matches if outputs & set(match.computed)}
+        outputs = self._outputs(index)
+        return {match.rule.name for match in self.explored.matches if outputs & set(match.computed)}
 
     def _judged(self, index: int, rule: CoreRule, attempt: Attempt, held: bool) -> Miss:
         """The miss; "matches" is egglog's word, and for single operators that of the kernels."""

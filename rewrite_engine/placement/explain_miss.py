@@ -6,14 +6,20 @@ In: an attempt of `egraph.trace`. Out: a `Miss`: what was expected, what was fou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.egraph.freeze import Explored
-from rewrite_engine.egraph.trace import Attempt, Failure
-from rewrite_engine.language.core import ABSENT
+from rewrite_engine.egraph.trace import MOST_STEPS, Attempt, Failure, nearest
+from rewrite_engine.language.core import ABSENT, CoreRule, Variant
 from rewrite_engine.operators import find
+
+Entry = tuple[CoreRule, Variant, int, int]
+"""A node of a variant's pattern laid on an operator of the e-graph: (rule, variant, pattern node, operator)."""
+
+_UNKNOWN = re.compile(r"(?:dimension (?:`([^`]+)`|\d+)|the rank|the dtype) of `[^`]+` is unknown")
+_NOT_NAMED = "the model does not say it and gives it no name, so that no --dim binds it"
 
 QUOTED = 72  # characters of a rule file that a message quotes
 
@@ -22,8 +28,9 @@ QUOTED = 72  # characters of a rule file that a message quotes
 class Miss:
     """Why a rule does not match: `fitting` of its `operators` are there; the first thing that is wrong, `text`.
 
-    `kind` is that of `egraph.trace.Failure`, or "matches" where nothing is wrong. `span` is the clause or operator in
-    the rule file, `value` the result of the operator at which it fails. `hint` is the likely mend.
+    `kind` is that of `egraph.trace.Failure`, "unknown" for a guard that may hold or not, or "matches" where nothing is
+    wrong. `span` is the clause or operator in the rule file, `value` the result of the operator at which it fails.
+    `hint` is the likely mend.
     """
 
     rule: str
@@ -84,6 +91,22 @@ class Words:
         return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 
+def closest(explored: Explored, among: Iterable[Entry], steps: int | None = None) -> Attempt | None:
+    """The nearest miss of all, or what holds; of equally near ones the smallest pattern, then the first.
+
+    `steps` bounds the search where there are many: roughly so many in all.
+    """
+    entries = sorted(among, key=lambda entry: len(entry[1].nodes))  # small ones soon rule large ones out
+    best: Attempt | None = None
+    for entry in entries:
+        most = None if best is None else best.distance[0]
+        allowed = MOST_STEPS if steps is None else min(steps // len(entries) + 4 * len(entry[1].nodes), MOST_STEPS)
+        attempt = nearest(explored, *entry, most=most, steps=allowed)
+        if attempt is not None and (best is None or attempt.distance[:3] < best.distance[:3]):
+            best = attempt
+    return best
+
+
 def miss_of(words: Words, attempt: Attempt) -> Miss:
     """The first thing that is wrong with an attempt, in words."""
     rule, variant = attempt.rule, attempt.variant
@@ -93,9 +116,9 @@ def miss_of(words: Words, attempt: Attempt) -> Miss:
     pattern = variant.nodes[failure.node]
     span = failure.refusal.span if failure.refusal is not None else pattern.span or rule.span
     text, hint = _SAYINGS[failure.kind](words, attempt, failure)
-    return Miss(
-        rule.name, failure.kind, span, text, _where(words, attempt, failure), attempt.fitting, len(variant.nodes), hint
-    )
+    kind = "unknown" if failure.refusal is not None and _UNKNOWN.search(failure.refusal.reason) else failure.kind
+    value = _where(words, attempt, failure)
+    return Miss(rule.name, kind, span, text, value, attempt.fitting, len(variant.nodes), hint)
 
 
 def _where(words: Words, attempt: Attempt, failure: Failure) -> str:
@@ -202,9 +225,11 @@ def _guard(words: Words, attempt: Attempt, failure: Failure) -> tuple[str, str]:
     captures: list[str] = []
     for slot, value in sorted(attempt.slots.items()):
         name = attempt.variant.slots[slot].name
-        if name in spoken and words.explored.classes[value].values:
+        if name in spoken and words.explored.classes[value].values and words.name(value) != name:
             captures.append(f"{name} is {words.value(value)}")
-    return reason + (f" ({', '.join(captures[:3])})" if captures else ""), ""
+    unknown = _UNKNOWN.search(reason)
+    hint = "" if unknown is None else f"--dim {unknown[1]}=SIZE binds it" if unknown[1] else _NOT_NAMED
+    return reason + (f" ({', '.join(captures[:3])})" if captures else ""), hint
 
 
 _SAYINGS = {

@@ -176,6 +176,13 @@ def _settle(explored: Explored, solution: Solution, total: Costs, options: Optio
     return replace(solution, cost=total.total, bound=min(relaxed.bound, total.total), status=status)
 
 
+def check_allowed(allow: Sequence[str]) -> None:
+    """Raises RewriteError where `allow` names anything but kinds of rewrites."""
+    for label in allow:
+        if label not in LABELS:
+            raise RewriteError(f"--allow takes {', '.join(LABELS)}; found `{label}`")
+
+
 def _check(
     machine: Machine,
     terms: Terms,
@@ -187,9 +194,7 @@ def _check(
 ) -> None:
     if objective not in OBJECTIVES:
         raise RewriteError(f"objective `{objective}` is not one of: {', '.join(OBJECTIVES)}")
-    for label in allow:
-        if label not in LABELS:
-            raise RewriteError(f"--allow takes {', '.join(LABELS)}; found `{label}`")
+    check_allowed(allow)
     places = {target.name for target in machine.targets} | {device.name for device in machine.devices}
     used = {node.op for node in terms.nodes}
     for op in mapping:
