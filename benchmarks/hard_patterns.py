@@ -28,7 +28,7 @@ HARD: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("batch norm into Gemm", "batch_norm", ("bn_into_gemm",)),
     ("pad into Conv", "conv", ("pad_into_conv", "pad_axes_into_conv")),
     ("two Slices into a Split", "split", ("in_two", "slices_into_split")),
-    ("QDQ Conv", "qdq_conv", ("qdq_conv", "relu_in_quantiser", "clip_in_quantiser")),
+    ("QDQ Conv", "qdq_conv", ("qdq_conv",)),
     ("QDQ weight-only MatMul by block", "qdq_weights", ("block_matmul",)),
     ("softmax for two quantisations", "qdq_softmax", ("qdq_softmax",)),
     ("residual that does not depend on the conv", "conv_tail", ("conv_residual",)),
