@@ -470,10 +470,20 @@ def test_a_cost_over_an_unbound_dimension_says_how_to_bind_it() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "message"),
-    [("bytes", "expected a time, found bytes"), ("1us - 2us", "expected at least nothing"), ("inf", "finite")],
+    [
+        ("bytes", "expected a time, found bytes"),
+        ("1us - 2us", "expected at least nothing"),
+        ("inf", "finite"),
+        ("1us * x.shape[9]", "the cost cannot be told: index 9 is beyond the end"),
+    ],
 )
 def test_costs_that_are_none(cost: str, message: str) -> None:
     assert message in reason(ask(COSTED.replace("COST", cost), CONV, name="t.c"))
+
+
+def test_a_cost_that_rests_on_what_the_target_does_not_run() -> None:
+    text = target("composite c(x, w, b?) = Relu(conv) where conv = Conv(x, const w, const b) cost 1us + conv.cost")
+    assert "the cost cannot be told: the target does not support Conv by itself" in reason(ask(text, CONV, name="t.c"))
 
 
 def test_a_measured_cost_is_named() -> None:

@@ -96,7 +96,8 @@ def _bind_where(work: _Work, binding: syntax.Binding) -> None:
             continue
         found = work.bindings.names.get(name)
         if found is not None:
-            what = "a parameter" if found.parameter else "bound by `where` already"
+            what = "bound by `where` already" if found.where else "the name of another value already"
+            what = "a parameter" if found.parameter else what
             work.problems.append(Problem(binding.span, f"`{name}` is {what}", notes=((found.span, "bound here"),)))
             continue
         made = roots_of(work.scope, work.file, binding.pattern)
@@ -210,13 +211,14 @@ def facts_of(scope: Scope, decl: syntax.PatternDecl, name: str, seen: frozenset[
 
 
 def _bind_alternatives(work: _Work, root: syntax.Alternatives, optional: bool) -> set[str]:
-    sets = [_bind(work, item, optional) for item in root.items]
+    sets = _bind_branches(work, root, optional)
     common = set.intersection(*sets)
     inside: dict[str, int] = {}
     for name in _occurrences(root):
         inside[name] = inside.get(name, 0) + 1
     for item, names in zip(root.items, sets, strict=True):
         own = names_read(item.tail) if isinstance(item, syntax.GuardedPattern) else frozenset()
+        own |= {name for node in walk((item,)) if isinstance(node, syntax.Binding) for name in node.names}
         occurrences = list(_occurrences(item))
         for name in sorted(names - common):
             if name in work.where or work.total.get(name, 0) > inside.get(name, 0):
@@ -234,6 +236,39 @@ def _bind_alternatives(work: _Work, root: syntax.Alternatives, optional: bool) -
                     )
                 )
     return common
+
+
+def _bind_branches(work: _Work, root: syntax.Alternatives, optional: bool) -> list[set[str]]:
+    """Bind each alternative by itself: what one binds, by `where` or `as` too, the others may bind in their own way."""
+    names = work.bindings.names
+    outer = frozenset(names)
+    sets: list[set[str]] = []
+    merged: dict[str, Bound] = {}
+    for item in root.items:
+        sets.append(_bind(work, item, optional))
+        for name in [name for name in names if name not in outer]:
+            bound = names.pop(name)
+            merged[name] = _merged(merged[name], bound) if name in merged else bound
+    names |= merged
+    return sets
+
+
+def _merged(one: Bound, other: Bound) -> Bound:
+    """What a name is that two alternatives bind: a match has one of them, so their readers do not add up."""
+    rank = (GIVEN, LIST, ATTRIBUTE, NODE, VALUE, DIMENSION)
+    known = one.operators is not None and other.operators is not None
+    return Bound(
+        one.name,
+        one.span,
+        min(one.kind, other.kind, key=rank.index),
+        count=max(one.count, other.count),
+        where=one.where or other.where,
+        named=one.named or other.named,
+        optional=one.optional or other.optional,
+        constant=one.constant or other.constant,
+        operators=(one.operators or frozenset()) | (other.operators or frozenset()) if known else None,
+        type=one.type or other.type,
+    )
 
 
 def _give(work: _Work, give: syntax.Give) -> None:

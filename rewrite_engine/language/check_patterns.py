@@ -5,7 +5,7 @@ In: the patterns of one declaration and the `Reader` of its names. Out: problems
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span, did_you_mean
@@ -15,6 +15,7 @@ from rewrite_engine.language.check_chain import check_chain
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs
 from rewrite_engine.language.expand_chain import is_chain
+from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import names_bound, walk
 from rewrite_engine.operators import Operator
@@ -31,6 +32,9 @@ def check_patterns(
                 _call(node, reader)
             case syntax.OutputPattern():
                 _output(node, reader)
+            case syntax.CapturePattern() if (count := result_count(reader.scope, node.pattern)) > 1:
+                hint = "name them inside the parentheses, or by `where a, b = …`"
+                reader.problem(node.span, f"`{node.name}` names one value, and here are {count}", hint)
             case syntax.Binding():
                 _binding(node, reader)
             case syntax.TypePattern():
@@ -228,43 +232,65 @@ def _binding(binding: syntax.Binding, reader: Reader) -> None:
         _outputs(_operator_of(binding.pattern, reader.scope), len(binding.names), binding.span, reader)
 
 
+_Inner = Mapping[str, tuple[syntax.Pattern, int | None]]
+
+
 def bare(
     scope: Scope,
     file: str,
     root: syntax.Pattern,
     tail: syntax.Tail | None = None,
     seen: frozenset[str] = frozenset(),
+    result: int | None = None,
 ) -> syntax.Pattern | None:
-    """The part of a pattern that would match any value, if any; names that `tail` binds stand for their patterns."""
-    where = {name: binding.pattern for binding in tail.where for name in binding.names} if tail is not None else {}
+    """The part of a pattern that would match any value, if any; names that `tail` binds stand for their patterns.
 
-    def visit(pattern: syntax.Pattern, open_names: frozenset[str]) -> syntax.Pattern | None:
+    `result` asks about one of several results.
+    """
+
+    def visit(pattern: syntax.Pattern, inner: _Inner, result: int | None = None) -> syntax.Pattern | None:
         match pattern:
-            case syntax.ValuePattern() if pattern.name in where and pattern.name not in open_names:
-                return visit(where[pattern.name], open_names | {pattern.name})
+            case syntax.ValuePattern(name=name) if name in inner:
+                return visit(inner[name][0], {n: p for n, p in inner.items() if n != name}, inner[name][1])
             case syntax.ValuePattern() | syntax.AnyPattern() | syntax.NonePattern() | syntax.LiteralPattern():
                 return pattern
-            case syntax.CapturePattern() | syntax.GuardedPattern() | syntax.OutputPattern():
-                return visit(pattern.pattern, open_names)
+            case syntax.CapturePattern():
+                return visit(pattern.pattern, inner, result)
+            case syntax.OutputPattern():
+                return visit(pattern.pattern, inner)
+            case syntax.GuardedPattern():
+                return visit(pattern.pattern, {**inner, **_inner(pattern.tail)}, result)
+            case syntax.TuplePattern(items=items) if result is not None and result < len(items):
+                return visit(items[result], inner)
             case syntax.Alternatives() | syntax.TuplePattern():
-                return next((found for item in pattern.items if (found := visit(item, open_names))), None)
+                further = result if isinstance(pattern, syntax.Alternatives) else None
+                return next((found for item in pattern.items if (found := visit(item, inner, further))), None)
             case syntax.CallPattern():
-                return _bare_call(pattern, open_names)
+                return _bare_call(pattern, inner, result)
             case _:
                 return None
 
-    def _bare_call(call: syntax.CallPattern, open_names: frozenset[str]) -> syntax.Pattern | None:
+    def _bare_call(call: syntax.CallPattern, inner: _Inner, result: int | None) -> syntax.Pattern | None:
         decl = scope.patterns_in(file).get(call.names[0])
-        inner = None
+        loose = None
         if decl is not None and decl.name not in seen:
-            inner = bare(scope, decl.span.file, decl.pattern, decl.tail, seen | {decl.name})
+            loose = bare(scope, decl.span.file, decl.pattern, decl.tail, seen | {decl.name}, result)
             names = [parameter.name for parameter in decl.parameters]
-            if isinstance(inner, syntax.ValuePattern) and inner.name in names[: len(call.args)]:
-                argument = call.args[names.index(inner.name)]
-                inner = None if isinstance(argument, syntax.Rest | syntax.SetExpr) else visit(argument, open_names)
-        if inner is None and call.optional_call:
+            if isinstance(loose, syntax.ValuePattern) and loose.name in names[: len(call.args)]:
+                argument = call.args[names.index(loose.name)]
+                loose = None if isinstance(argument, syntax.Rest | syntax.SetExpr) else visit(argument, inner)
+        if loose is None and call.optional_call:
             first = next((argument for argument in call.args if not isinstance(argument, syntax.Rest)), None)
-            return None if first is None or isinstance(first, syntax.SetExpr) else visit(first, open_names)
-        return inner
+            return None if first is None or isinstance(first, syntax.SetExpr) else visit(first, inner)
+        return loose
 
-    return visit(root, frozenset())
+    return visit(root, _inner(tail) if tail is not None else {}, result)
+
+
+def _inner(tail: syntax.Tail) -> _Inner:
+    """What the names that `where` binds stand for: a pattern, and which of its results."""
+    return {
+        name: (binding.pattern, number if len(binding.names) > 1 else None)
+        for binding in tail.where
+        for number, name in enumerate(binding.names)
+    }

@@ -80,7 +80,7 @@ def _walk(scope: Scope, source: Source, builder: Builder, frame: Frame) -> Draft
         roots = [builder.output(0, 0)]
     else:
         roots = builder.results(source.pattern, frame, [True] * result_count(scope, source.pattern))
-    builder.build_unreferenced(frame)
+    builder.build_unreferenced(frame.names.where, frame.names.referenced, frame)
     draft = Draft(source, builder, frame, roots)
     if source.kind in ("rule", "pattern"):
         builder.tail(source.tail, frame)

@@ -104,14 +104,12 @@ def _amount(match: Match, run: Run | None, span: Span, wanted: Dimension) -> Fra
     if value is None:
         return None
     if isinstance(value, Unknown):
-        raise _unbound(value, span, wanted)
+        what = "energy" if wanted == units.ENERGY else "cost"
+        message = f"the {what} cannot be told: {value.reason}"
+        if value.dimension is None:  # no size would help
+            raise EvaluationError(message)
+        raise UnboundCost(f"{span}: {message}; give its size with `--dim {value.dimension}=SIZE`")
     return _checked(value, wanted)
-
-
-def _unbound(value: Unknown, span: Span, wanted: Dimension) -> UnboundCost:
-    what = "energy" if wanted == units.ENERGY else "cost"
-    name = value.dimension or "NAME"
-    return UnboundCost(f"{span}: the {what} cannot be told: {value.reason}; give its size with `--dim {name}=SIZE`")
 
 
 def _checked(value: object, wanted: Dimension) -> Fraction:

@@ -7,7 +7,7 @@ expanded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from rewrite_engine.diagnostics import Span
@@ -245,6 +245,7 @@ class Builder:
             case syntax.GuardedPattern():
                 self.declare_where(pattern.tail.where, frame)
                 slot = self.build(pattern.pattern, frame, may_be_absent)
+                self._own_where(pattern, frame)
                 self.tail(pattern.tail, frame)
                 return slot
             case _:
@@ -281,6 +282,7 @@ class Builder:
             case syntax.GuardedPattern():
                 self.declare_where(pattern.tail.where, frame)
                 slots = self.results(pattern.pattern, frame, wanted)
+                self._own_where(pattern, frame)
                 self.tail(pattern.tail, frame)
                 return slots
             case syntax.CapturePattern() if len(wanted) > 1:
@@ -312,11 +314,16 @@ class Builder:
             raise LoweringError(pattern.span, "only the result of an operator has further outputs")
         return made[0]
 
-    def build_unreferenced(self, frame: Frame) -> None:
+    def build_unreferenced(self, where: Sequence[syntax.Binding], referenced: Container[str], frame: Frame) -> None:
         """Inner nodes that no pattern mentions (a guard or the template does) must match all the same."""
-        for binding in frame.names.where:
+        for binding in where:
             named = [name for name in binding.names if name != "_"]
-            if not any(name in frame.names.referenced for name in named):
+            if not any(name in referenced for name in named):
                 cell = self.cell(frame, named[0]) if named else None
                 if cell is None or cell.thunk is not None:
                     self.build_where(binding, frame)
+
+    def _own_where(self, pattern: syntax.GuardedPattern, frame: Frame) -> None:
+        """The same for the inner nodes of an alternative, once its pattern is built."""
+        if pattern.tail.where:
+            self.build_unreferenced(pattern.tail.where, names.mentioned(pattern), frame)

@@ -108,7 +108,7 @@ def named_results(
     _bind_arguments(builder, decl, call, frame, inner)
     builder.declare_where(decl.tail.where, inner)
     slots = builder.results(decl.pattern, inner, wanted)
-    builder.build_unreferenced(inner)
+    builder.build_unreferenced(inner.names.where, inner.names.referenced, inner)
     builder.tail(decl.tail, inner)
     return slots
 

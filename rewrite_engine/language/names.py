@@ -87,6 +87,11 @@ def walk(pattern: object) -> Iterator[Any]:
         pending.extend(reversed(list(children(node))))
 
 
+def mentioned(pattern: object) -> frozenset[str]:
+    """The values that a pattern mentions, not counting the left of a `where`."""
+    return frozenset(node.name for node in walk(pattern) if isinstance(node, syntax.ValuePattern))
+
+
 def names_of(
     parameters: Sequence[syntax.Parameter],
     patterns: Sequence[syntax.Pattern],

@@ -21,7 +21,7 @@ target tern on npu0 {
   launch 12us flops 4TFLOPS bandwidth 64GBps
   option arch = 69
   requires all(t.rank <= 4 and is_static(t) for t in inputs + outputs) and arch >= 60
-  supports Relu, Sigmoid if all(t.dtype in {float16, float32} for t in inputs) cost 1us + bytes / 64GBps
+  supports Relu, Sigmoid, Conv if all(t.dtype in {float16, float32} for t in inputs) cost 1us + bytes / 64GBps
   supports Add(a, b), Mul(a, b) if a.shape == b.shape or a.dtype == float16
   supports Concat(*xs) as y if len(xs) <= 5 and y.axis == 1
   supports {Abs, Neg}(x) if small(x) cost if x.rank == 1 then 1us else 2us
