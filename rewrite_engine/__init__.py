@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Bundle,
         Explanation,
         MatchedNode,
+        Matches,
         Module,
         Placement,
         RuleSet,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         explain,
         load,
         load_rules,
+        match,
         place,
         supports,
         with_capabilities,
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from rewrite_engine.graph import bundled_model
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Explanation", "MatchedNode", "Module", "PatError", "Placement", "RewriteError", "RuleSet",
-           "bundled_model", "compile", "explain", "load", "load_rules", "place", "supports",
+__all__ = ["Bundle", "Explanation", "MatchedNode", "Matches", "Module", "PatError", "Placement", "RewriteError",
+           "RuleSet", "bundled_model", "compile", "explain", "load", "load_rules", "match", "place", "supports",
            "with_capabilities"]  # fmt: skip
 
 _HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",

@@ -26,10 +26,13 @@ from rewrite_engine.placement.explain import Explanation
 from rewrite_engine.placement.explain import explain as _explain
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.place import place as _place
+from rewrite_engine.placement.match import Matches
+from rewrite_engine.placement.match import match as _match
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
-__all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Module", "Placement", "RuleSet", "compile",
-           "explain", "load", "load_rules", "place", "report", "supports", "with_capabilities"]  # fmt: skip
+__all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Matches", "Module", "Placement", "RuleSet",
+           "compile", "explain", "load", "load_rules", "match", "place", "report", "supports",
+           "with_capabilities"]  # fmt: skip
 
 
 def load_rules(
@@ -58,6 +61,15 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
 
 def explain(module: Module, rules: RuleSet, *, node: str | None = None, **options: Any) -> Explanation:
     """Why each operator of a module runs where it does, and what keeps it off other targets.
+def match(module: Module, rules: RuleSet, **options: Any) -> Matches:
+    """Every match of every rule, pattern, composite and `supports` in a module, with operators and captures.
+
+    Of the options of `place`, `targets` and `allow` make a difference; nothing is placed. `str()` of the result is what
+    the command prints. Raises RewriteError for an unknown target or kind of rewrite.
+    """
+    return _match(to_terms(module), rules, **options)
+
+
 
     `node` is the name of an operator's result: that operator is explained in depth. Other options are those of `place`.
     `str()` of the result is what the command prints. Raises RewriteError as `place` does, and for an unknown name.

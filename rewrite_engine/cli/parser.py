@@ -55,6 +55,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--coverage", action="store_true", help="list the alternatives and guard clauses that no test reaches"
     )
 
+    match = verb("match", "list every match of every rule in a model", "explain", "match")
+    _model_options(match)
+
+    explain = verb("explain", "say why operators run where they do, and not elsewhere", "explain", "explain")
+    explain.add_argument("--node", metavar="NAME", help="explain the operator that computes this value, in depth")
+    _model_options(explain)
+
     place = verb("place", "choose where every operator of a model runs", "place", "place")
     place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")
     _model_options(place)
@@ -83,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _model_options(sub: argparse.ArgumentParser) -> None:
-    """What `place` and `compile` share."""
+    """What `match`, `explain`, `place` and `compile` share."""
     sub.add_argument("model", metavar="MODEL.onnx")
     sub.add_argument(
         "-p", "--patterns", action="append", required=True, metavar="FILE", help="a rule file (repeatable)"

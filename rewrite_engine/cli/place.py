@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rewrite_engine import api
 from rewrite_engine.cli.summary import summary
@@ -57,30 +58,39 @@ def compile_(options: argparse.Namespace) -> int:
 
 
 def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement, api.RuleSet]:
-    rules = _rules(options)
+    rules = load_rules(options)
     started = time.perf_counter()
-    module = api.load(options.model, dims=_sizes(options.dim))
+    module = load_model(options)
     imported = time.perf_counter() - started
-    placement = api.place(
-        module,
-        rules,
-        strategy=options.strategy,
-        objective=options.objective,
-        targets=_names(options.targets),
-        mapping=_pairs("--map", options.map),
-        fallback=options.fallback,
-        pins=_pairs("--pin", options.pin),
-        allow=_names(options.allow),
-        time_limit=options.time_limit,
-        gap=options.gap,
-        **({"costs": options.costs} if options.costs else {}),
-    )
+    placement = api.place(module, rules, **place_options(options))
     for warning in placement.warnings:
         say(options, f"warning: {warning}")
     return module, replace(placement, seconds={"import": imported, **placement.seconds}), rules
 
 
-def _rules(options: argparse.Namespace) -> api.RuleSet:
+def load_model(options: argparse.Namespace) -> api.Module:
+    """The model of a command, its dimensions bound."""
+    return api.load(options.model, dims=_sizes(options.dim))
+
+
+def place_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The keywords of `api.place` that the options of a command say."""
+    return {
+        "strategy": options.strategy,
+        "objective": options.objective,
+        "targets": _names(options.targets),
+        "mapping": _pairs("--map", options.map),
+        "fallback": options.fallback,
+        "pins": _pairs("--pin", options.pin),
+        "allow": _names(options.allow),
+        "time_limit": options.time_limit,
+        "gap": options.gap,
+        **({"costs": options.costs} if options.costs else {}),
+    }
+
+
+def load_rules(options: argparse.Namespace) -> api.RuleSet:
+    """The rules of a command; their warnings go to stderr."""
     rules = api.load_rules(*options.patterns, settings=_pairs("--set", options.set))
     for warning in rules.warnings:
         say(options, warning)
