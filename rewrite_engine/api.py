@@ -24,10 +24,10 @@ from rewrite_engine.passes.stages import programs
 from rewrite_engine.placement.bodies import with_bodies
 from rewrite_engine.placement.explain import Explanation
 from rewrite_engine.placement.explain import explain as _explain
-from rewrite_engine.placement.place import Placement
-from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.match import Matches
 from rewrite_engine.placement.match import match as _match
+from rewrite_engine.placement.place import Placement
+from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 
 __all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Matches", "Module", "Placement", "RuleSet",
@@ -59,8 +59,6 @@ def place(module: Module, rules: RuleSet, **options: Any) -> Placement:
     return replace(placement, seconds={**placement.seconds, "encode": placement.seconds["encode"] + seconds})
 
 
-def explain(module: Module, rules: RuleSet, *, node: str | None = None, **options: Any) -> Explanation:
-    """Why each operator of a module runs where it does, and what keeps it off other targets.
 def match(module: Module, rules: RuleSet, **options: Any) -> Matches:
     """Every match of every rule, pattern, composite and `supports` in a module, with operators and captures.
 
@@ -70,6 +68,8 @@ def match(module: Module, rules: RuleSet, **options: Any) -> Matches:
     return _match(to_terms(module), rules, **options)
 
 
+def explain(module: Module, rules: RuleSet, *, node: str | None = None, **options: Any) -> Explanation:
+    """Why each operator of a module runs where it does, and what keeps it off other targets.
 
     `node` is the name of an operator's result: that operator is explained in depth. Other options are those of `place`.
     `str()` of the result is what the command prints. Raises RewriteError as `place` does, and for an unknown name.
