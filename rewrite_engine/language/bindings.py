@@ -119,7 +119,7 @@ def _bind(work: _Work, root: syntax.Pattern, optional: bool) -> set[str]:
             if bound.named or bound.where or bound.parameter:
                 message = f"`{root.name}` names two different things"
                 work.problems.append(Problem(root.span, message, notes=((bound.span, "bound here already"),)))
-            bound.named, bound.kind = True, NODE
+            bound.named, bound.kind, bound.type = True, NODE, bound.type or root.type
             bound.operators = roots_of(work.scope, work.file, root.pattern)
             _dimensions(work, root.type)
             return names | {root.name}
@@ -297,11 +297,11 @@ def _note(work: _Work, name: str, span: Span, kind: str, optional: bool, counted
 def _dimensions(work: _Work, kind: syntax.TypePattern | None) -> None:
     """Dimensions and dtype variables of a type."""
     for name in () if kind is None else (kind.dtype, *kind.dims):
-        if not isinstance(name, str) or name == "..." or name in ITEM_BITS or name in work.bindings.names:
+        if not isinstance(name, str) or name == "..." or name in ITEM_BITS or name in work.scope.lets_in(work.file):
             continue
-        if name not in work.scope.lets_in(work.file):
-            assert kind is not None
-            work.bindings.names[name] = Bound(name, kind.span, DIMENSION)
+        assert kind is not None
+        bound = work.bindings.names.setdefault(name, Bound(name, kind.span, DIMENSION))
+        bound.count += bound.kind == DIMENSION or bound.parameter
 
 
 def _occurrences(root: syntax.Pattern) -> Iterable[str]:

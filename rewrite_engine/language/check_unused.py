@@ -9,6 +9,7 @@ from rewrite_engine.language import bindings, locate, syntax
 from rewrite_engine.language.bindings import Bound
 from rewrite_engine.language.check_expressions import Reader
 from rewrite_engine.language.scope import Scope
+from rewrite_engine.operators.types import ITEM_BITS
 
 
 def unused_names(reader: Reader, kind: str) -> None:
@@ -20,9 +21,10 @@ def unused_names(reader: Reader, kind: str) -> None:
     for bound in reader.bindings.names.values():
         if bound.name in reader.read or bound.name in reader.bindings.reported:
             continue
-        message = _unused(bound, kind)
+        message = _unused(bound, kind, reader)
         if message:
-            hint = None if bound.parameter or bound.where or bound.kind == bindings.GIVEN else "write `_` instead"
+            any_value = f"write `{'const ' * bound.constant}_` instead"
+            hint = None if bound.parameter or bound.where or bound.kind == bindings.GIVEN else any_value
             if kind == "composite" and bound.kind == bindings.VALUE and not bound.parameter:
                 hint = f"make it a parameter, or write `const {bound.name}`"
             elif bound.named:
@@ -32,7 +34,7 @@ def unused_names(reader: Reader, kind: str) -> None:
             reader.problem(bound.span, message, hint)
 
 
-def _unused(bound: Bound, kind: str) -> str | None:
+def _unused(bound: Bound, kind: str, reader: Reader) -> str | None:
     if bound.kind == bindings.DIMENSION:
         return None
     if bound.parameter:
@@ -43,6 +45,8 @@ def _unused(bound: Bound, kind: str) -> str | None:
         return None if bound.count else f"`{bound.name}` is bound by `where` but not used"
     if bound.count > 1:
         return None
+    if not (kind == "composite" and bound.kind == bindings.VALUE) and _narrows(bound.type, reader):
+        return None  # it is named to say what type it has
     if bound.named:
         return None if bound.count else f"`{bound.name}` is captured but never read"
     if kind == "supports" and bound.kind in (bindings.VALUE, bindings.LIST):
@@ -52,6 +56,16 @@ def _unused(bound: Bound, kind: str) -> str | None:
             return None
         return f"`{bound.name}` is neither a parameter nor constant: the kernel could not be given it"
     return f"`{bound.name}` is captured but never read"
+
+
+def _narrows(kind: syntax.TypePattern | None, reader: Reader) -> bool:
+    """Whether a type refuses anything: `[...]` does not, nor `T[...]` where no other type and no guard mentions T."""
+    if kind is None or kind.dtype is None:
+        return kind is not None and kind.dims != ("...",)
+    variable = kind.dtype not in ITEM_BITS and kind.dtype not in reader.scope.lets_in(reader.file)
+    bound = reader.bindings.names.get(kind.dtype)
+    mentioned = kind.dtype in reader.read or (bound is not None and bound.count > 1)
+    return kind.dims != ("...",) or not variable or mentioned
 
 
 def unused_declarations(
