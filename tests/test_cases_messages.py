@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from models import parse
 
@@ -38,10 +40,25 @@ def test_row_147_an_operator_that_nobody_knows(name: str) -> None:
         assert part in text, text
 
 
-@pytest.mark.xfail(strict=True, reason="the message of loops/lower.py names no mend; expected: declare its meaning")
 @pytest.mark.parametrize("name", NAMED)
 def test_row_147_the_mend_of_an_operator_that_nobody_knows(name: str) -> None:
-    assert "operator custom::Twice(" in refused(name)
+    text = refused(name)
+    assert text.endswith(
+        "declare its meaning in a rule file, in operators that have one: operator custom::Twice(x) = …"
+    )
+    mended = load_text("operator custom::Twice(x) = Mul(x, 2)\n")
+    module = rw.load(parse(f"g (float[2] x) => (float[2] y) {{ r = Relu(x) {name}y = custom.Twice(r) }}"))
+    assert rw.compile(module, mended).run({"x": np.float32([-1, 3])})["y"].tolist() == [0, 6]
+
+
+@pytest.mark.parametrize(("call", "declaration"), [
+    ("custom.Mix(x, x)", "operator custom::Mix(x1, x2) = …"),
+    ("custom.Mix(x, \"\", x)", "operator custom::Mix(x1, x2?, x3) = …"),
+])  # fmt: skip
+def test_row_147_the_mend_has_as_many_operands(call: str, declaration: str) -> None:
+    call = call.replace('""', "")
+    with pytest.raises(rw.RewriteError, match=re.escape(declaration)):
+        rw.compile(rw.load(parse(f"g (float[2] x) => (float[2] y) {{ y = {call} }}")), load_text(""))
 
 
 @pytest.mark.parametrize("left", ["x", "Relu?(x)", "(Relu(x) | x)"])

@@ -56,8 +56,8 @@ def _operator(
     where = f"kernel {call.name}, operator {node.op} ({next((name for name in node.outputs if name), '?')})"
     compute = OPERATORS.get(node.op)
     if compute is None:
-        hint = did_you_mean(node.op, OPERATORS)
-        raise RewriteError(f"{where}: there is no loop nest for this operator{'; ' + hint if hint else ''}")
+        mend = _meaning_of(node) if "::" in node.op else did_you_mean(node.op, OPERATORS)
+        raise RewriteError(f"{where}: there is no loop nest for this operator{'; ' + mend if mend else ''}")
     missing = [name for name in node.inputs if name and name not in tensors]
     if missing:
         raise RewriteError(f"{where}: its input {missing[0]} is neither an input of the kernel nor computed before it")
@@ -81,6 +81,12 @@ def _operator(
     if sum(1 for name in node.outputs if name) and len(results) < _last_used(node):
         raise RewriteError(f"{where}: {_last_used(node)} outputs expected, its loop nest computes {len(results)}")
     return results
+
+
+def _meaning_of(node: BodyNode) -> str:
+    """The mend for an operator outside the default domain: the declaration that a rule file needs."""
+    operands = ", ".join(f"x{number}" if name else f"x{number}?" for number, name in enumerate(node.inputs, 1))
+    return f"declare its meaning in a rule file, in operators that have one: operator {node.op}({operands}) = …"
 
 
 def _last_used(node: BodyNode) -> int:
