@@ -44,7 +44,7 @@ def test_row_147_an_operator_that_nobody_knows(name: str) -> None:
 def test_row_147_the_mend_of_an_operator_that_nobody_knows(name: str) -> None:
     text = refused(name)
     assert text.endswith(
-        "declare its meaning in a rule file, in operators that have one: operator custom::Twice(x) = …"
+        "declare its meaning in a rule file, in operators that have one: operator custom::Twice(x1) = …"
     )
     mended = load_text("operator custom::Twice(x) = Mul(x, 2)\n")
     module = rw.load(parse(f"g (float[2] x) => (float[2] y) {{ r = Relu(x) {name}y = custom.Twice(r) }}"))
