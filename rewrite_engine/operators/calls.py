@@ -6,13 +6,14 @@ A dimension is a size, a symbol (equal to itself) or unknown; a shape is None wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.operators.effective import MOST_AXES
 from rewrite_engine.operators.facts import Operator
 from rewrite_engine.operators.types import Dimension, TensorType
 
@@ -49,9 +50,33 @@ class Call:
         return self.constants[position] if position < len(self.constants) else None
 
     def ints(self, position: int) -> tuple[int, ...] | None:
-        """The elements of a constant operand as ints, flattened; None when they are not known."""
+        """The elements of a constant operand as ints, flattened; None when they are not known. Raises for others."""
         value = self.constant(position)
-        return None if value is None else tuple(int(v) for v in np.asarray(value).reshape(-1))
+        if value is None:
+            return None
+        flat = np.asarray(value).reshape(-1)
+        if flat.dtype.kind not in "iub" and not all(_is_whole(v) for v in flat):
+            raise self.fail(f"{self.label(position)} holds something other than whole numbers")
+        return tuple(int(v) for v in flat)
+
+    def one(self, position: int) -> int | None:
+        """The one element of a constant operand; None when it is not known. Raises for another number of elements."""
+        found = self.ints(position)
+        if found is not None and len(found) != 1:
+            raise self.fail(f"{self.label(position)} has {len(found)} elements, expected 1")
+        return None if found is None else found[0]
+
+    def counted(self, what: str, values: Sized, expected: int) -> None:
+        """Raises unless there are as many values as expected."""
+        if len(values) != expected:
+            raise self.fail(f"{what} has {len(values)} elements, expected {expected}")
+
+    def attributes_counted(self, names: Sequence[str], expected: int) -> None:
+        """Raises unless each of these attributes, where given, has as many elements as expected (`pads`: twice)."""
+        for name in names:
+            found = self.attributes.get(name)
+            if found is not None:
+                self.counted(f"attribute {name}", found, 2 * expected if name == "pads" else expected)
 
     def axis(self, axis: int, rank: int) -> int:
         """The axis counted from the front; raises when it is outside [-rank, rank)."""
@@ -119,6 +144,8 @@ class Call:
         """Unknown dimensions, as many as the operand (a vector of sizes) has elements; None when that is not known."""
         shape = self.shape(position)
         count = shape[0] if shape is not None and len(shape) == 1 else None
+        if isinstance(count, int) and count > MOST_AXES:
+            raise self.fail(f"{self.label(position)} asks for {count} axes; at most {MOST_AXES} are possible")
         return (None,) * count if isinstance(count, int) else None
 
     def broadcast_to(self, position: int, target: Shape) -> None:
@@ -133,10 +160,14 @@ class Call:
     def divided(self, dim: Dimension, divisor: int, what: str) -> Dimension:
         """The size over the divisor; raises when that is no whole number."""
         if isinstance(dim, int):
-            if dim % divisor:
+            if divisor < 1 or dim % divisor:
                 raise self.fail(f"{what} {dim} are not a multiple of {divisor}")
             return dim // divisor
         return dim if divisor == 1 else None
+
+
+def _is_whole(value: Any) -> bool:
+    return bool(np.isreal(value) and np.isfinite(value) and value == int(value))
 
 
 def product(dims: Iterable[Dimension]) -> Dimension:

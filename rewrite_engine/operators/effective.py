@@ -17,6 +17,8 @@ from rewrite_engine.operators.facts import Operator, find
 from rewrite_engine.operators.types import Dimension, TensorType
 
 Array = np.ndarray[Any, Any]
+MOST_AXES = 64
+"""The largest rank of a tensor, as in NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def effective_attributes(
     `perm` reversed, `kernel_shape` of the weight, `pads` for the shape at hand where `auto_pad` asks for them
     (`auto_pad` is NOTSET then). Negative axes are counted from the front where the rank is known.
     Ints, floats (rounded to float32, as ONNX stores them) and strings are plain; lists are tuples; anything else is
-    handed through. What depends on an unknown shape stays as written. Attributes of operators that the table does not
+    handed through. What depends on an unknown shape stays as written, and so do attributes where one is not of its
+    schema's kind. Attributes of operators that the table does not
     have are only made plain. An absent attribute without default or meaning stays absent.
 
     >>> effective_attributes("Transpose", {}, [TensorType("float32", (2, 3, 4))])
@@ -56,7 +59,7 @@ def effective_attributes(
     """
     found = {name: _plain(value) for name, value in attributes.items() if value is not None}
     operator = find(op)
-    if operator is not None:
+    if operator is not None and all(a.fits(found[name]) for name, a in operator.attributes.items() if name in found):
         for name, attribute in operator.attributes.items():
             if name not in found and attribute.default is not None:
                 found[name] = _plain(attribute.default)
@@ -148,11 +151,11 @@ def _same_pads(
     before, after = [], []
     sizes = shape[2:] if shape is not None else (None,) * len(kernel)
     for size, k, stride, dilation in zip(sizes, kernel, found["strides"], found["dilations"], strict=False):
-        if not isinstance(k, int):
+        if not isinstance(k, int) or stride < 1:
             return None
         reach = (k - 1) * dilation + 1
         if isinstance(size, int):
-            total = max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
+            total = max((-(-size // stride) - 1) * stride + reach - size, 0)
         elif stride == 1:  # the same for every size
             total = reach - 1
         else:
@@ -178,7 +181,10 @@ def _conv_transpose(found: dict[str, Any], inputs: _Inputs) -> None:
         shape = inputs.shape(0)
         sizes = [d for d in shape[2:] if isinstance(d, int)] if shape is not None else []
         windows = [k for k in kernel if isinstance(k, int)]
-        if len(sizes) != spatial or len(windows) != spatial:
+        lists = [sizes, windows, found["strides"], found["dilations"], found["output_padding"]]
+        if wanted is not None:
+            lists.append(wanted[-spatial:])
+        if any(len(each) != spatial for each in lists):
             return
         before, after, beyond = [], [], []
         for i, (size, k) in enumerate(zip(sizes, windows, strict=True)):
@@ -212,7 +218,7 @@ def _deform_conv(found: dict[str, object], inputs: _Inputs) -> None:
 
 def _col2im(found: dict[str, object], inputs: _Inputs) -> None:
     shape = inputs.shape(1)
-    if shape is not None and len(shape) == 1 and isinstance(shape[0], int):
+    if shape is not None and len(shape) == 1 and isinstance(shape[0], int) and shape[0] <= MOST_AXES:
         found.setdefault("strides", (1,) * shape[0])
         found.setdefault("dilations", (1,) * shape[0])
         found.setdefault("pads", (0,) * (2 * shape[0]))
@@ -264,14 +270,14 @@ def _recurrent(*activations: str) -> Callable[[dict[str, object], _Inputs], None
 
 def _attention(found: dict[str, Any], inputs: _Inputs) -> None:
     query, key = inputs.shape(0), inputs.shape(1)
-    if query is None:
+    if not query:
         return
     if len(query) == 4:
         for name, shape in (("q_num_heads", query), ("kv_num_heads", key)):
             if shape is not None and len(shape) == 4 and isinstance(shape[1], int):
                 found.setdefault(name, shape[1])
     width, heads = query[-1], 1 if len(query) == 4 else found.get("q_num_heads")
-    if isinstance(width, int) and width > 0 and heads:
+    if isinstance(width, int) and heads and 0 < heads <= width:
         found.setdefault("scale", _single(1 / math.sqrt(width // heads)))
 
 

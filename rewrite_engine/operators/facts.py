@@ -13,6 +13,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class Formal:
@@ -33,6 +35,13 @@ class Formal:
         return dtype == "?" or dtype in self.dtypes
 
 
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int, np.integer, np.bool_),
+    "float": (int, float, np.integer, np.floating),
+    "string": (str, bytes),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """An attribute by its schema. `type` is int, float, string, tensor, graph, ints, ...; no default is None."""
@@ -41,6 +50,13 @@ class Attribute:
     type: str
     required: bool
     default: object = None
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is of the attribute's kind; tensors, graphs and the like are not looked at."""
+        if self.type in _KINDS:
+            return isinstance(value, _KINDS[self.type])
+        one = _KINDS.get(self.type.removesuffix("s"))
+        return one is None or (isinstance(value, tuple | list) and all(isinstance(item, one) for item in value))
 
 
 @dataclass(frozen=True, slots=True)

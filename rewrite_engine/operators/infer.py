@@ -45,13 +45,19 @@ def infer_types(
         return (UNKNOWN,) * n_outputs
     call = Call(operator, attributes, inputs, constants, n_outputs)
     for name, attribute in operator.attributes.items():
-        if attribute.required and attributes.get(name) is None:
+        value = attributes.get(name)
+        if attribute.required and value is None:
             raise call.fail(f"attribute `{name}` is missing")
+        if value is not None and not attribute.fits(value):
+            raise call.fail(f"attribute `{name}` is {value!r}, expected {attribute.type}")
     call = Call(operator, effective_attributes(op, attributes, inputs, constants), inputs, constants, n_outputs)
     variables = _bind_variables(call)
     dtypes = [_result_dtype(call, position, variables) for position in range(n_outputs)]
     shapes = _result_shapes(call)
     shapes += [None] * (n_outputs - len(shapes))
+    for position, shape in enumerate(shapes[:n_outputs]):
+        if shape is not None and any(isinstance(d, int) and d < 0 for d in shape):
+            raise call.fail(f"output {position} would have the shape {list(shape)}")
     return tuple(TensorType(d, s) for d, s in zip(dtypes, shapes[:n_outputs], strict=True))
 
 

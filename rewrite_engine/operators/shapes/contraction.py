@@ -74,6 +74,8 @@ def _attention(call: Call) -> Shapes:
     past = call.expect_rank(4, 4)
     if query is None or key is None or value is None:
         return [None] * 4
+    if not len(query) == len(key) == len(value):
+        raise call.fail("Q, K and V differ in rank")
     if len(query) == 4:
         call.same(query[3], key[3], "head sizes of Q and K")
         heads, kv_heads, width, value_width = query[1], key[1], key[3], value[3]
@@ -95,7 +97,7 @@ def _attention(call: Call) -> Shapes:
 
 
 def _over(dim: Dimension, count: Dimension) -> Dimension:
-    return dim // count if isinstance(dim, int) and isinstance(count, int) and count else None
+    return dim // count if isinstance(dim, int) and isinstance(count, int) and count > 0 else None
 
 
 def _window_sizes(call: Call, sizes: Shape, kernel: Shape) -> Shape:
@@ -104,13 +106,9 @@ def _window_sizes(call: Call, sizes: Shape, kernel: Shape) -> Shape:
     pads, auto = call.attributes.get("pads"), call.attributes.get("auto_pad", "NOTSET")
     strides = call.attributes.get("strides", (1,) * count)
     dilations = call.attributes.get("dilations", (1,) * count)
-    for name, values, wanted in (
-        ("strides", strides, count),
-        ("dilations", dilations, count),
-        ("pads", pads, 2 * count),
-    ):
-        if values is not None and len(values) != wanted:
-            raise call.fail(f"attribute {name} has {len(values)} elements, expected {wanted}")
+    call.attributes_counted(("strides", "dilations", "pads"), count)
+    if any(stride < 1 for stride in strides):
+        raise call.fail(f"strides {list(strides)} are not all at least 1")
     if len(kernel) != count:
         raise call.fail(f"the kernel has {len(kernel)} spatial axes, the input {count}")
     up = bool(call.attributes.get("ceil_mode", 0))
@@ -146,6 +144,8 @@ def _conv(data: int, weight: int, bias: int | None) -> Callable[[Call], Shapes]:
         if x is not None and w is not None and len(x) != len(w):
             raise call.fail(f"{call.label(weight)} has rank {len(w)}, expected {len(x)} as {call.label(data)}")
         group = call.attributes["group"]
+        if group < 1:
+            raise call.fail(f"group is {group}, expected at least 1")
         if w is not None:
             if isinstance(w[0], int) and w[0] % group:
                 raise call.fail(f"{w[0]} output channels are not a multiple of group {group}")
@@ -171,7 +171,10 @@ def _conv_transpose(call: Call) -> Shapes:
     attributes, count = call.attributes, len(x) - 2
     channels = product((w[1], attributes["group"]))
     wanted = attributes.get("output_shape")
+    call.attributes_counted(("strides", "dilations", "output_padding", "pads"), count)
     if wanted is not None:
+        if len(wanted) < count:
+            raise call.fail(f"attribute output_shape has {len(wanted)} elements, expected {count}")
         return [(x[0], channels, *wanted[-count:])]
     result: list[Dimension] = []
     for i, (size, k) in enumerate(zip(x[2:], w[2:], strict=True)):
@@ -206,6 +209,9 @@ def _max_unpool(call: Call) -> Shapes:
     if x is None or wanted is not None or call.given(2):
         return [wanted if wanted is not None or x is None else (None,) * len(x)]
     sizes: list[Dimension] = []
+    if len(x) < 3:
+        raise call.fail(f"{call.label(0)} has rank {len(x)}, expected at least 3")
+    call.attributes_counted(("kernel_shape", "strides", "pads"), len(x) - 2)
     for i, (size, k) in enumerate(zip(x[2:], attributes["kernel_shape"], strict=True)):
         pads = attributes["pads"][i] + attributes["pads"][i + len(x) - 2]
         sizes.append((size - 1) * attributes["strides"][i] - pads + k if isinstance(size, int) else None)
@@ -228,6 +234,8 @@ def _grid_sample(call: Call) -> Shapes:
         return [None]
     if len(x) != len(grid):
         raise call.fail(f"ranks of X and grid differ: {len(x)} and {len(grid)}")
+    if len(x) < 3:
+        raise call.fail(f"{call.label(0)} has rank {len(x)}, expected at least 3")
     return [(call.same(x[0], grid[0], "batch sizes"), x[1], *grid[1:-1])]
 
 

@@ -107,27 +107,26 @@ def _slice(call: Call) -> Shapes:
     if call.given(3) and axes is None:
         return [(None,) * len(shape)]
     if axes is None:
-        count = len(starts) if starts is not None else len(ends) if ends is not None else None
-        if count is None:
-            count = len(call.unknown_of_rank(1) or shape)
-        axes = tuple(range(count))
-    result = list(shape)
-    for i, axis in enumerate(call.axes(axes, len(shape))):
-        known = starts is not None and ends is not None and not (call.given(4) and steps is None)
-        if not known:
-            result[axis] = None
-            continue
-        step = steps[i] if steps is not None else 1
+        known = starts if starts is not None else ends if ends is not None else call.unknown_of_rank(1)
+        axes = tuple(range(len(shape if known is None else known)))
+    for position, given in ((1, starts), (2, ends), (4, steps)):
+        if given is not None:
+            call.counted(call.label(position), given, len(axes))
+    places, result = call.axes(axes, len(shape)), list(shape)
+    if starts is None or ends is None or (call.given(4) and steps is None):
+        return [tuple(None if axis in places else dim for axis, dim in enumerate(shape))]
+    for axis, start, end, step in zip(places, starts, ends, steps or (1,) * len(axes), strict=True):
         if step == 0:
             raise call.fail("a step is 0")
-        result[axis] = _sliced(shape[axis], starts[i], ends[i], step)  # type: ignore[index]
+        result[axis] = _sliced(shape[axis], start, end, step)
     return [tuple(result)]
 
 
 def _sliced(size: Dimension, start: int, end: int, step: int) -> Dimension:
     if not isinstance(size, int):
         return size if start == 0 and step == 1 and end >= 2**31 - 1 else None
-    return len(range(*slice(max(start, -size), end, step).indices(size)))
+    first, last, step = slice(max(start, -size), end, step).indices(size)
+    return max(-((first - last) // step), 0)
 
 
 def _pad(call: Call) -> Shapes:
@@ -178,11 +177,13 @@ def _split(call: Call) -> Shapes:
         if isinstance(size, int) and sum(sizes) != size:
             raise call.fail(f"split {list(sizes)} adds up to {sum(sizes)}, axis {axis} has {size}")
         parts: list[Dimension] = list(sizes)
-    elif call.given(1) or not isinstance(size, int) or pieces < 1:
+    elif pieces < call.n_outputs:
+        raise call.fail(f"num_outputs is {pieces} for {call.n_outputs} outputs")
+    elif call.given(1) or not isinstance(size, int):
         parts = [None] * call.n_outputs
     else:
         each = -(-size // pieces)
-        parts = [min(each, max(size - each * i, 0)) for i in range(pieces)]
+        parts = [min(each, max(size - each * i, 0)) for i in range(call.n_outputs)]
     return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
 
 
@@ -212,6 +213,8 @@ def _center_crop_pad(call: Call) -> Shapes:
         return [None]
     axes = call.axes(call.attributes["axes"], len(shape))
     result = list(shape)
+    if wanted is not None:
+        call.counted(call.label(1), wanted, len(axes))
     for i, axis in enumerate(axes):
         result[axis] = None if wanted is None else wanted[i]
     return [tuple(result)]

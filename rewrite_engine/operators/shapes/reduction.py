@@ -106,15 +106,17 @@ def _recurrent(call: Call) -> Shapes:
 
 
 def _dft(call: Call) -> Shapes:
-    shape, length, axis = call.shape(0), call.ints(1), call.ints(2)
+    shape, length, axis = call.shape(0), call.one(1), call.one(2)
     if shape is None:
         return [None]
+    if len(shape) < 2:
+        raise call.fail(f"{call.label(0)} has rank {len(shape)}, expected at least 2")
     if call.given(2) and axis is None:
         return [(*(None for _ in shape[:-1]), 1 if call.attributes["onesided"] and call.attributes["inverse"] else 2)]
-    place = call.axis(axis[0] if axis else -2, len(shape))
-    size: Dimension = length[0] if length else None if call.given(1) else shape[place]
+    place = call.axis(-2 if axis is None else axis, len(shape))
+    size: Dimension = length if length is not None or call.given(1) else shape[place]
     if call.attributes["onesided"] and call.attributes["inverse"]:  # from half a spectrum to a real signal
-        size = length[0] if length else (size - 1) * 2 if isinstance(size, int) else None
+        size = length if length is not None else (size - 1) * 2 if isinstance(size, int) else None
         return [(*shape[:place], size, *shape[place + 1 : -1], 1)]
     if call.attributes["onesided"]:
         size = size // 2 + 1 if isinstance(size, int) else None
@@ -122,13 +124,15 @@ def _dft(call: Call) -> Shapes:
 
 
 def _stft(call: Call) -> Shapes:
-    signal, step, window, frame = call.shape(0), call.ints(1), call.shape(2), call.ints(3)
+    signal, step, window, frame = call.expect_rank(0, 2, 3), call.one(1), call.expect_rank(2, 1), call.one(3)
     batch = signal[0] if signal is not None else None
-    length: Dimension = frame[0] if frame else window[0] if window is not None else None
-    if signal is None or not step or not isinstance(length, int) or not isinstance(signal[1], int):
+    length: Dimension = frame if frame is not None else window[0] if window is not None else None
+    if step is not None and step < 1:
+        raise call.fail(f"{call.label(1)} is {step}, expected at least 1")
+    if signal is None or step is None or not isinstance(length, int) or not isinstance(signal[1], int):
         return [(batch, None, None, 2)]
     bins = length // 2 + 1 if call.attributes["onesided"] else length
-    return [(batch, (signal[1] - length) // step[0] + 1, bins, 2)]
+    return [(batch, (signal[1] - length) // step + 1, bins, 2)]
 
 
 def _loss(call: Call) -> Shapes:

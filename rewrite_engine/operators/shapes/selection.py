@@ -58,6 +58,8 @@ def _resize(call: Call) -> Shapes:
     elif scales is not None and scales.size and not call.given(3):
         if scales.size != len(axes):
             raise call.fail(f"{scales.size} scales for {len(axes)} axes")
+        if not all(0 < scale < math.inf for scale in scales.reshape(-1)):
+            raise call.fail(f"scales {scales.reshape(-1).tolist()} are not all positive numbers")
         roi = call.constant(1)
         cropped = call.attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"
         for i, (axis, scale) in enumerate(zip(axes, scales.reshape(-1), strict=True)):
@@ -65,9 +67,14 @@ def _resize(call: Call) -> Shapes:
             if cropped:
                 if roi is None:
                     continue
+                call.counted(call.label(1), roi.reshape(-1), 2 * len(axes))
                 extent = float(roi.reshape(-1)[i + len(axes)]) - float(roi.reshape(-1)[i])
             if isinstance(dim, int):
-                result[axis] = math.floor(np.float32(dim * extent) * np.float32(scale))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    scaled = np.float32(dim * extent) * np.float32(scale)
+                if not np.isfinite(scaled):
+                    raise call.fail(f"axis {axis} of size {dim} has no size after scaling by {scale}")
+                result[axis] = math.floor(scaled)
             elif scale == 1 and extent == 1:
                 result[axis] = dim
     return [tuple(result)]
@@ -96,6 +103,10 @@ def _range(call: Call) -> Shapes:
     start, limit, delta = (call.constant(i) for i in range(3))
     if start is None or limit is None or delta is None:
         return [(None,)]
+    for position, value in enumerate((start, limit, delta)):
+        call.counted(call.label(position), value.reshape(-1), 1)
+        if not np.all(np.isfinite(value)):
+            raise call.fail(f"{call.label(position)} is not finite")
     first, last, step = (v.reshape(-1)[0].item() for v in (start, limit, delta))
     if step == 0:
         raise call.fail("delta is 0")
@@ -126,22 +137,22 @@ def _constant(call: Call) -> Shapes:
 
 
 def _one_hot(call: Call) -> Shapes:
-    shape, depth = call.shape(0), call.ints(1)
+    shape, depth = call.shape(0), call.one(1)
     if shape is None:
         return [None]
     axis = call.axis(call.attributes["axis"], len(shape) + 1)
-    return [(*shape[:axis], depth[0] if depth else None, *shape[axis:])]
+    return [(*shape[:axis], depth, *shape[axis:])]
 
 
 def _top_k(call: Call) -> Shapes:
-    shape, k = call.shape(0), call.ints(1)
+    shape, k = call.shape(0), call.one(1)
     if shape is None:
         return [None, None]
     axis = call.axis(call.attributes["axis"], len(shape))
     size = shape[axis]
-    if k and isinstance(size, int) and not 0 <= k[0] <= size:
-        raise call.fail(f"k is {k[0]}, axis {axis} has {size}")
-    result = (*shape[:axis], k[0] if k else None, *shape[axis + 1 :])
+    if k is not None and isinstance(size, int) and not 0 <= k <= size:
+        raise call.fail(f"k is {k}, axis {axis} has {size}")
+    result = (*shape[:axis], k, *shape[axis + 1 :])
     return [result, result]
 
 
@@ -175,17 +186,18 @@ def _of_attribute(call: Call) -> Shapes:
 
 def _affine_grid(call: Call) -> Shapes:
     size = call.ints(1)
+    if size is not None and len(size) not in (4, 5):
+        raise call.fail(f"{call.label(1)} has {len(size)} elements, expected 4 or 5")
     return [None if size is None else (size[0], *size[2:], len(size) - 2)]
 
 
 def _vector_of(call: Call) -> Shapes:
-    size = call.ints(0)
-    return [(size[0] if size else None,)]
+    return [(call.one(0),)]
 
 
 def _mel_weights(call: Call) -> Shapes:
-    bins, length = call.ints(0), call.ints(1)
-    return [(length[0] // 2 + 1 if length else None, bins[0] if bins else None)]
+    bins, length = call.one(0), call.one(1)
+    return [(None if length is None else length // 2 + 1, bins)]
 
 
 SELECTION: Mapping[str, Callable[[Call], Shapes]] = {
