@@ -27,7 +27,7 @@ FOLD_CAP = 16 << 20
 """A folded constant has at most so many bytes, unless the caller says otherwise."""
 
 
-MISJUDGED = frozenset({"MeanVarianceNormalization"})
+MISJUDGED = frozenset({"MeanVarianceNormalization", "STFT"})
 """Operators that strict shape inference refuses though they are right."""
 
 
@@ -141,7 +141,7 @@ class _Pass:
                     data[name] = constants[name]
         if any(n and n not in types for n in node.input):
             return
-        schema = defs.get_schema(node.op_type, OPSET, "")
+        schema = defs.get_schema(node.op_type, self.draft.opset or OPSET, "")
         try:
             found = shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=list(self.draft.model.opset_import)

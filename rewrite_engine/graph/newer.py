@@ -19,6 +19,9 @@ from rewrite_engine.graph.markers import OPSET
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.onnx_types import proto_array, tensor_proto
 
+KEPT = frozenset({"BitCast"})
+"""Operators that `OPSET` has no way to say: a model with one keeps the opset that it came with."""
+
 DOMAINS = ("", "ai.onnx.preview")
 """Domains whose operators are replaced by their functions where `OPSET` does not have them."""
 
@@ -46,6 +49,8 @@ def expand_newer(draft: Draft, opset: int) -> None:
 def fits(node: onnx.NodeProto) -> bool:
     """Whether `OPSET` has the operator with these attributes and as many operands; other domains are not its matter."""
     if node.domain not in DOMAINS:
+        return True
+    if node.op_type in KEPT and not node.domain:
         return True
     schema = _schema(node.op_type, OPSET, node.domain)
     if schema is None or node.domain:
@@ -81,7 +86,7 @@ def _function(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.TypePro
     """The body that the schema gives the node, with the node's attributes and the schema's defaults put in."""
     version = opset if not node.domain else 1
     schema = _schema(node.op_type, version, node.domain)
-    if schema is None:
+    if schema is None or not schema.min_input <= len(node.input) <= schema.max_input:
         return None
     if schema.has_function:
         known = [v for v in schema.function_opset_versions if v <= opset]

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 import onnx
-from onnx import defs, helper, version_converter
+from onnx import defs, helper, shape_inference, version_converter
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.draft import Draft, all_graphs, replace
@@ -33,7 +33,7 @@ def to_opset(draft: Draft) -> None:
         if opset > OPSET:
             expand_newer(draft, opset)
         if _means_the_same(draft.model, opset):
-            _relabel(draft.model)
+            _relabel(draft, opset)
         else:
             _convert(draft, opset)
     draft.model.ir_version = max(draft.model.ir_version, IR_VERSION)
@@ -68,10 +68,33 @@ def _since(op: str, opset: int) -> int | None:
     return None if schema.deprecated else int(schema.since_version)
 
 
-def _relabel(model: onnx.ModelProto) -> None:
+def _relabel(draft: Draft, opset: int) -> None:
+    """The model at `OPSET`; one with operators or dtypes that only a later opset knows keeps that."""
+    _label(draft.model, OPSET)
+    if opset > OPSET and not _is_valid(draft):
+        _label(draft.model, opset)
+        if not _is_valid(draft):  # what is wrong is said as for any other model
+            _label(draft.model, OPSET)
+
+
+def _label(model: onnx.ModelProto, opset: int) -> None:
     for entry in model.opset_import:
         if not entry.domain:
-            entry.version = OPSET
+            entry.version = opset
+
+
+def _is_valid(draft: Draft) -> bool:
+    """Whether every operator exists and takes what it is given, at the model's opset."""
+    try:
+        draft.through(_checked)
+    except Exception:  # the C++ raises several kinds
+        return False
+    return True
+
+
+def _checked(whole: onnx.ModelProto) -> onnx.ModelProto:
+    shape_inference.infer_shapes(whole, check_type=True, strict_mode=True)
+    return whole
 
 
 def _convert(draft: Draft, opset: int) -> None:

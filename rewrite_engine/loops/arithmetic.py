@@ -118,6 +118,8 @@ def element(value: object, dtype: str) -> Array:
 
 def apply(op: str, args: list[Array], dtype: str, out: Array | None = None) -> Array:
     """The operation on arrays that broadcast together, as `dtype`; written into `out` when that is given."""
+    if op == "bitcast":
+        return np.ascontiguousarray(args[0]).reshape(args[0].shape).view(numpy_dtype(dtype))
     operation = OPERATIONS[op]
     with np.errstate(all="ignore"):
         result = np.asarray(operation(*args) if out is None else operation(*args, out=out))
@@ -127,4 +129,4 @@ def apply(op: str, args: list[Array], dtype: str, out: Array | None = None) -> A
 
 def keeps_type(op: str, dtype: str) -> bool:
     """Whether the operation is a ufunc whose result has the operands' type, so that it may write into one of them."""
-    return isinstance(OPERATIONS[op], np.ufunc) and (dtype in ("float32", "float64", INDEX) or not is_float(dtype))
+    return isinstance(OPERATIONS.get(op), np.ufunc) and (dtype in ("float32", "float64", INDEX) or not is_float(dtype))

@@ -197,6 +197,11 @@ def call(name: str, *args: Expr | Scalar, dtype: str | None = None) -> Expr:
     return intern(name, operands, dtype or ("bool" if name in _PREDICATES else operands[0].dtype))
 
 
+def bitcast(value: Expr, dtype: str) -> Expr:
+    """The value with the same bits, of another dtype of the same width."""
+    return value if value.dtype == dtype else intern("bitcast", (value,), dtype)
+
+
 def add(a: Expr | Scalar, b: Expr | Scalar) -> Expr:
     """a + b."""
     return _arithmetic("add", a, b)

@@ -28,5 +28,15 @@ def _sort(inputs: Sequence[Array], attributes: Attributes) -> list[Array]:
     return [np.take_along_axis(x, kept, axis), kept.astype(np.int64)]
 
 
-HOST_OPERATORS: Mapping[str, Callable[[Sequence[Array], Attributes], list[Array]]] = {"sort": _sort}
+def _determinant(inputs: Sequence[Array], attributes: Attributes) -> list[Array]:
+    """Of the matrices of the last two axes."""
+    (x,) = inputs
+    wide = x.astype(np.float64)
+    return [np.asarray(np.linalg.det(wide)).astype(x.dtype)]
+
+
+HOST_OPERATORS: Mapping[str, Callable[[Sequence[Array], Attributes], list[Array]]] = {
+    "determinant": _determinant,
+    "sort": _sort,
+}
 """By name: a function of the input arrays and the attributes that returns the output arrays."""

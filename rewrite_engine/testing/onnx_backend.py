@@ -41,15 +41,17 @@ Array = np.ndarray[Any, Any]
 class Specialised:
     """A model for inputs of certain shapes; `inputs` are the names of those it reads at run time, in order.
 
-    `decided` are the inputs whose elements it was specialised to.
+    `plain` has a compute per operator, `program` is composed. `decided` are the inputs whose elements it was
+    specialised to.
     """
 
+    plain: Program
     program: Program
     inputs: tuple[str, ...]
     decided: tuple[str, ...]
 
 
-def specialise(model: onnx.ModelProto, feeds: Mapping[str, Array], composed: bool = True) -> Specialised:
+def specialise(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Specialised:
     """The program of a model on inputs of these shapes. Raises RewriteError where there is none, with the operator."""
     decided = {name for name in _deciders(model) if name in feeds}
     while True:
@@ -69,7 +71,7 @@ def specialise(model: onnx.ModelProto, feeds: Mapping[str, Array], composed: boo
         parameters = [name for name in call.inputs if name in constants]
         program = _with_constants(program, call.inputs, {name: constants[name] for name in parameters})
         read = tuple(name for name in call.inputs if name not in constants)
-        return Specialised(compose(program) if composed else program, read, tuple(sorted(decided)))
+        return Specialised(program, compose(program), read, tuple(sorted(decided)))
 
 
 def _bound(model: onnx.ModelProto, feeds: Mapping[str, Array], decided: set[str]) -> onnx.ModelProto:
@@ -167,7 +169,7 @@ def _with_constants(program: Program, names: Sequence[str], constants: Mapping[s
     )
 
 
-class Prepared(BackendRep):  # type: ignore[misc]
+class Prepared(BackendRep):
     """A model that is ready to run, in NumPy or in C."""
 
     def __init__(self, model: onnx.ModelProto, engine: str) -> None:
@@ -235,7 +237,7 @@ def _tensor(name: str, value: object) -> Array:
     return array
 
 
-class NumpyBackend(Backend):  # type: ignore[misc]
+class NumpyBackend(Backend):
     """Runs models in NumPy."""
 
     engine = "numpy"

@@ -41,6 +41,9 @@ def node_text(node: Expr, args: Sequence[str], buffers: dict[str, str]) -> str:
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if op == "cast":
         return convert(args[0], node.args[0].dtype, dtype, bool(node.value))
+    if op == "bitcast":
+        source = node.args[0].dtype
+        return f"((union {{ {stored(source)} from; {stored(dtype)} to; }}){{ .from = {args[0]} }}.to)"
     if op in _COMPARE:
         source = node.args[0].dtype
         return f"({lift(args[0], source)} {_COMPARE[op]} {lift(args[1], source)})"

@@ -19,8 +19,10 @@ from rewrite_engine.loops.operators.recurrent import RECURRENT
 from rewrite_engine.loops.operators.reductions import REDUCTIONS
 from rewrite_engine.loops.operators.resize import RESIZE
 from rewrite_engine.loops.operators.sampling import SAMPLING
+from rewrite_engine.loops.operators.selection import SELECTION
 from rewrite_engine.loops.operators.shapes import SHAPES
 from rewrite_engine.loops.operators.spectral import SPECTRAL
+from rewrite_engine.loops.operators.training import TRAINING
 
 __all__ = ["OPERATORS", "Attributes", "Operands", "OperatorCompute", "Unsupported", "operator_compute"]
 
@@ -40,8 +42,10 @@ OPERATORS: Mapping[str, OperatorCompute] = {
     **SAMPLING,
     **SPECTRAL,
     **RECURRENT,
+    **SELECTION,
+    **TRAINING,
 }
-"""Operator of the default domain -> its compute."""
+"""Operator (those of other domains with theirs: "domain::Operator") -> its compute."""
 
 
 def operator_compute(op: str) -> OperatorCompute:

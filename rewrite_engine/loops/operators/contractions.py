@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from rewrite_engine.loops.build import Builder, Tensor, Unsupported
-from rewrite_engine.loops.expr import Expr, cast, land, mul, select
+from rewrite_engine.loops.expr import Expr, cast, const, land, mul, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
     Operands,
@@ -215,7 +215,27 @@ def _conv_integer(b: Builder, inputs: Operands, attributes: Attributes) -> list[
     return [convolve(b, shifted(b, x, optional(inputs, 2)), weights, attributes, "int32")]
 
 
+def _determinant(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
+    """Along the first row where the matrices are small, else on the host by elimination."""
+    x = required(inputs, 0)
+    outer, size = x.shape[:-2], x.shape[-1]
+    if size > 3:
+        return b.host("determinant", [x], [(outer, x.dtype)])
+
+    def element(*i: Expr) -> Expr:
+        a = [[x.lift((*i, row, column)) for column in range(size)] for row in range(size)]
+        if size < 2:
+            return a[0][0] if size else const(1, working_dtype(x.dtype))
+        if size == 2:
+            return a[0][0] * a[1][1] - a[0][1] * a[1][0]
+        minors = [a[1][(k + 1) % 3] * a[2][(k + 2) % 3] - a[1][(k + 2) % 3] * a[2][(k + 1) % 3] for k in range(3)]
+        return a[0][0] * minors[0] + a[0][1] * minors[1] + a[0][2] * minors[2]
+
+    return [b.compute(outer, element, dtype=x.dtype)]
+
+
 CONTRACTIONS: Mapping[str, OperatorCompute] = {
+    "Det": _determinant,
     "Conv": _conv,
     "ConvInteger": _conv_integer,
     "ConvTranspose": _conv_transpose,

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 
-from rewrite_engine.loops.build import Builder, Tensor
-from rewrite_engine.loops.dtypes import is_float
+from rewrite_engine.loops.build import Builder, Tensor, Unsupported
+from rewrite_engine.loops.dtypes import PACKED, is_float, numpy_dtype
 from rewrite_engine.loops.expr import (
     Expr,
     add,
+    bitcast,
     call,
     cast,
     div,
@@ -241,6 +242,13 @@ def _cast_like(b: Builder, inputs: Operands, attributes: Attributes) -> list[Ten
     return [_converted(b, required(inputs, 0), required(inputs, 1).dtype, attributes)]
 
 
+def _bit_cast(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
+    x, dtype = required(inputs, 0), dtype_attribute(attributes, "to", "BitCast")
+    if numpy_dtype(dtype).itemsize != numpy_dtype(x.dtype).itemsize or {dtype, x.dtype} & PACKED:
+        raise Unsupported(f"BitCast of {x.dtype} to {dtype}: they do not have the same width in memory")
+    return [b.compute(x.shape, lambda *i: bitcast(x[i], dtype))]
+
+
 def _converted(b: Builder, x: Tensor, dtype: str, attributes: Attributes) -> Tensor:
     saturate = bool(integer(attributes, "saturate"))
     return b.compute(x.shape, lambda *i: cast(x[i], dtype, saturate))
@@ -250,6 +258,7 @@ POINTWISE: Mapping[str, OperatorCompute] = {
     **{name: _unary(formula) for name, formula in FORMULAS.items()},
     "Add": _binary(add),
     "And": _binary(land, "bool"),
+    "BitCast": _bit_cast,
     "BitShift": _bit_shift,
     "BitwiseAnd": _binary(_call_pair("bit_and")),
     "BitwiseOr": _binary(_call_pair("bit_or")),
