@@ -12,6 +12,7 @@ from rewrite_engine.backend.bundle import Bundle, build
 from rewrite_engine.backend.codegen import CodeGenerator, generate, read_targets
 from rewrite_engine.backend.memory import plan
 from rewrite_engine.backend.packing import Planner, pack
+from rewrite_engine.backend.sharing import Sharing, sharing_of
 from rewrite_engine.files import SOURCE
 from rewrite_engine.graph import Module, load, to_terms
 from rewrite_engine.graph.onnx_io import model_bytes
@@ -21,6 +22,7 @@ from rewrite_engine.language import load as _load_rules
 from rewrite_engine.language.capabilities import Capability, MatchedNode, supports, with_capabilities
 from rewrite_engine.language.predicates import Predicate
 from rewrite_engine.passes.stages import programs
+from rewrite_engine.passes.stages import sharing as sharing_by_lowering
 from rewrite_engine.placement.bodies import with_bodies
 from rewrite_engine.placement.explain import Explanation
 from rewrite_engine.placement.explain import explain as _explain
@@ -77,13 +79,24 @@ def explain(module: Module, rules: RuleSet, *, node: str | None = None, **option
     return _explain(to_terms(module), rules, node=node, name=module.source.name, **options)
 
 
-def report(module: Module, placement: Placement, planner: Planner = pack) -> dict[str, bytes]:
+def report(
+    module: Module,
+    placement: Placement,
+    planner: Planner = pack,
+    *,
+    rules: RuleSet | None = None,
+    sharing: Mapping[str, Sharing] | None = None,
+    pinned: Sequence[str] = (),
+) -> dict[str, bytes]:
     """placement.json, search.json and the placed model.onnx, by file name; `planner` lays out the arenas.
 
-    Raises RewriteError where a device's memory is too small.
+    `sharing` says which kernels may share bytes with their operands, by name; without it, that is found out, where
+    operators are declared with the help of `rules`. Raises RewriteError where a device's memory is too small.
     """
     capacities = {device.name: device.memory for device in placement.machine.devices}
-    used = plan(placement.graph, capacities, planner)
+    if sharing is None:
+        sharing = sharing_by_lowering(placement.graph, rules.meanings if rules is not None else {})
+    used = plan(placement.graph, capacities, planner, sharing=sharing, pinned=pinned)
     memory = {use.device: MemoryUse(capacities.get(use.device), use.weights, use.peak) for use in used.devices}
     model = {"name": module.source.name, "sha256": module.source.sha256, "nodes": module.source.nodes}
     return {
@@ -93,9 +106,9 @@ def report(module: Module, placement: Placement, planner: Planner = pack) -> dic
     }
 
 
-def files_of(module: Module, placement: Placement, planner: Planner = pack) -> dict[str, bytes]:
+def files_of(module: Module, placement: Placement, planner: Planner = pack, **options: Any) -> dict[str, bytes]:
     """What a bundle holds beside what is needed to run: the report and the model as it was given."""
-    return {**report(module, placement, planner), SOURCE: module.source.original}
+    return {**report(module, placement, planner, **options), SOURCE: module.source.original}
 
 
 def compile(
@@ -108,6 +121,7 @@ def compile(
     engine: str = "auto",
     abi: str = "ffi",
     standalone: bool = False,
+    pinned: Sequence[str] = (),
     **options: Any,
 ) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
@@ -117,22 +131,26 @@ def compile(
     without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`. `engine`
     is "auto" (loop nests are compiled from C where there is a compiler), "c" (there must be one) or "numpy" (no C).
     `abi` is how other programs call the library's kernels, "ffi" or "packed", see `backend.abi`.
-    `standalone` adds a C program that runs the whole model, see `Bundle.with_standalone`.
+    `standalone` adds a C program that runs the whole model, see `Bundle.with_standalone`. `pinned` names values of the
+    placed model whose bytes nothing overwrites until the end of a run.
     """
     given = targets if isinstance(targets, Mapping) else {}
     if placement is None:
         placement = place(module, rules, targets=() if given else tuple(targets), **options)
     known = read_targets(given, [target.name for target in placement.machine.targets])
     made = generate(placement.graph, known.generators)
+    lowered = programs(with_bodies(placement.graph, rules.meanings), made)
+    sharing = {name: sharing_of(program) for name, program in lowered.items()}
     bundle = build(
         placement.graph,
-        programs(with_bodies(placement.graph, rules.meanings), made),
+        lowered,
         {device.name: device.memory for device in placement.machine.devices},
-        files_of(module, placement, planner),
+        files_of(module, placement, planner, sharing=sharing, pinned=pinned),
         artifacts=made,
         generators=tuple(known.generators.values()),
         host_options=known.host,
         planner=planner,
+        pinned=pinned,
     )
     bundle = bundle.with_c(engine, abi)
     return bundle.with_standalone(engine) if standalone else bundle

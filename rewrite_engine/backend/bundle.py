@@ -7,7 +7,7 @@ gives the same bytes, and a folder is written whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 
@@ -41,6 +41,7 @@ from rewrite_engine.backend.programs import (
     kernel_of,
     program_nest,
     program_text,
+    sharing_by_call,
     workspace_of,
 )
 from rewrite_engine.backend.runtime import Executor, Kernel
@@ -273,12 +274,13 @@ def build(
     generators: Sequence[CodeGenerator] = (),
     host_options: Mapping[str, str] = NO_OPTIONS,
     planner: Planner = pack,
+    pinned: Collection[str] = (),
 ) -> Bundle:
     """The bundle of a placed graph, verified. `programs` are by kernel name, `capacities` bytes by device or None.
 
     `artifacts`, by kernel name, stand in place of programs; `generators` are those that made them. `planner` lays out
-    the arenas. Raises RewriteError for a kernel without a program, a device that is too small, or a bundle that does
-    not hold.
+    the arenas; `pinned` values keep their bytes to the end of a run. Raises RewriteError for a kernel without a
+    program, a device that is too small, or a bundle that does not hold.
     """
     calls = [call for call in placed.steps if isinstance(call, KernelCall)]
     missing = [call.name for call in calls if call.name not in programs and call.name not in artifacts]
@@ -289,11 +291,12 @@ def build(
     hashes.update((name, artifact.hash) for name, artifact in artifacts.items())
     workspaces = {call.name: workspace_of(programs[call.name]) if call.name in programs else 0 for call in calls}
     makers = {name: (artifact.generator, artifact.version) for name, artifact in artifacts.items()}
-    functions, symbols = share_functions(placed, hashes, workspaces, makers)
+    sharing = sharing_by_call(programs, hashes)
+    functions, symbols = share_functions(placed, hashes, workspaces, makers, sharing)
     first_calls = {symbols[call.name]: call.name for call in reversed(calls)}
-    memory_plan = plan(placed, capacities, planner)
+    memory_plan = plan(placed, capacities, planner, sharing=sharing, pinned=pinned)
     bundle = Bundle(
-        graph=graph_json(placed, memory_plan, symbols),
+        graph=graph_json(placed, memory_plan, symbols, sharing),
         plan=memory_plan,
         functions=functions,
         programs={symbol: programs[call] for symbol, call in first_calls.items() if call in programs},

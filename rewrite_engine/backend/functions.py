@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from rewrite_engine.backend.memory import storage_bytes
+from rewrite_engine.backend.sharing import NO_SHARING, NOTHING, Sharing
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.operators.types import TensorType
@@ -25,7 +26,7 @@ class Function:
     """A kernel that calls share. Sizes are bytes; `host_inputs` are positions of operands that are read on the host.
 
     `io` counts all operands; `constants` those that are parameters (of the call with the least); `workspace` is what
-    the kernel needs beside its operands.
+    the kernel needs beside its operands. `view` and `in_place` are what `sharing.Sharing` says of it.
     """
 
     symbol: str
@@ -40,6 +41,8 @@ class Function:
     constants: int
     generator: str | None = None  # the code generator that made the kernel; None: it is a loop nest
     generator_version: str | None = None
+    view: int | None = None
+    in_place: tuple[int, ...] = ()
 
     def input_device(self, position: int) -> str:
         """The device that holds the operand at `position` of the inputs."""
@@ -59,6 +62,8 @@ class Function:
             "constants": self.constants,
             "generator": self.generator,
             "generator_version": self.generator_version,
+            "view": self.view,
+            "in_place": list(self.in_place),
         }
 
     @classmethod
@@ -78,6 +83,8 @@ class Function:
                 constants=_typed(data["constants"], int),
                 generator=_text_or_none(data.get("generator")),
                 generator_version=_text_or_none(data.get("generator_version")),
+                view=None if data.get("view") is None else _typed(data["view"], int),
+                in_place=tuple(_typed(position, int) for position in _typed(data.get("in_place", []), list)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RewriteError(f"metadata: function `{symbol}` cannot be read: {error!r}") from error
@@ -88,11 +95,13 @@ def share_functions(
     hashes: Mapping[str, str],
     workspaces: Mapping[str, int],
     generators: Mapping[str, tuple[str, str]] = NO_GENERATORS,
+    sharing: Mapping[str, Sharing] = NO_SHARING,
 ) -> tuple[dict[str, Function], dict[str, str]]:
     """Functions by symbol and the symbol of every kernel.
 
     `hashes` and `workspaces` are by kernel name: what the kernel computes, and the bytes it needs beside its operands.
-    `generators` gives name and version of the code generator for the kernels that one made.
+    `generators` gives name and version of the code generator for the kernels that one made; `sharing` what is proven of
+    the others.
     Kernels that agree in hash, target, device and operands share a function, named after the first of them.
     """
     functions: dict[str, Function] = {}
@@ -105,6 +114,8 @@ def share_functions(
         if call.name in generators:
             name, version = generators[call.name]
             candidate = replace(candidate, generator=name, generator_version=version)
+        proven = sharing.get(call.name, NOTHING)
+        candidate = replace(candidate, view=proven.view, in_place=proven.in_place)
         key = replace(candidate, constants=0)
         if key in known:
             symbol = known[key]

@@ -2,8 +2,9 @@
 
 In: a placed graph, its memory plan and the symbol of each kernel. Out: a dictionary of plain JSON values.
 
-Nodes are "null" (graph inputs and parameters) or "tvm_op"; a copy is a "tvm_op" whose function is `__copy`. Attributes
-of nodes are strings. `device_index` holds DLPack device types, so every device has a type of its own (see
+Nodes are "null" (graph inputs and parameters) or "tvm_op"; a copy is a "tvm_op" whose function is `__copy`, and the
+function of a kernel whose result is a view of its operand is `__nop`, for there is nothing to run. Attributes of nodes
+are strings. `device_index` holds DLPack device types, so every device has a type of its own (see
 `memory.DEVICE_TYPES`). What the executor has no word for is in `rewrite_engine` (an attribute of a node, JSON in a
 string: region, target, rule, names of operands and results) and in `metadata` (devices, names and offsets of the
 entries), which must be the last key: the executor stops reading there. That executor's own `__copy` needs the host at
@@ -16,20 +17,24 @@ import json
 from collections.abc import Mapping
 
 from rewrite_engine.backend.functions import host_positions
-from rewrite_engine.backend.memory import MemoryPlan
+from rewrite_engine.backend.memory import MemoryPlan, Storage
+from rewrite_engine.backend.sharing import NO_SHARING, NOTHING, Sharing
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 
 COPY = "__copy"
+VIEW = "__nop"
 FACTS = "rewrite_engine"
 METADATA = "metadata"
 
 Graph = dict[str, object]
 
 
-def graph_json(placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str]) -> Graph:
-    """The graph executor's form of `placed`. `symbols` are by kernel name. The order of its keys is part of the format:
-    write it without sorting.
+def graph_json(
+    placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str], sharing: Mapping[str, Sharing] = NO_SHARING
+) -> Graph:
+    """The graph executor's form of `placed`. `symbols` are by kernel name, and so is the `sharing` that the plan was
+    made with. The order of the keys is part of the format: write it without sorting.
 
     Raises RewriteError for a kernel without a symbol.
     """
@@ -42,7 +47,11 @@ def graph_json(placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str]
     first_entries = list(range(len(arguments)))
     for call in placed.steps:
         reads, writes = ((call.value,), (call.output,)) if isinstance(call, CopyCall) else (call.inputs, call.outputs)
-        attributes = _copy_attributes(call) if isinstance(call, CopyCall) else _attributes(placed, call, symbols)
+        if isinstance(call, CopyCall):
+            attributes = _copy_attributes(call)
+        else:
+            view = is_view(call, sharing.get(call.name, NOTHING), storages)
+            attributes = _attributes(placed, call, symbols, view)
         inputs = [[*position[name], 0] for name in reads]
         name = call.output if isinstance(call, CopyCall) else call.name
         position.update({output: (len(nodes), index) for index, output in enumerate(writes)})
@@ -76,6 +85,11 @@ def graph_json(placed: PlacedGraph, plan: MemoryPlan, symbols: Mapping[str, str]
     }
 
 
+def is_view(call: KernelCall, sharing: Sharing, storages: Mapping[str, Storage]) -> bool:
+    """Whether the result of a kernel is a view in this plan: it holds its operand's bytes, and nothing runs."""
+    return sharing.view is not None and storages[call.outputs[0]].root != call.outputs[0]
+
+
 def _copy_attributes(call: CopyCall) -> dict[str, str]:
     facts = {
         "inputs": [call.value],
@@ -87,7 +101,7 @@ def _copy_attributes(call: CopyCall) -> dict[str, str]:
     return _node_attributes(COPY, 1, 1, facts)
 
 
-def _attributes(placed: PlacedGraph, call: KernelCall, symbols: Mapping[str, str]) -> dict[str, str]:
+def _attributes(placed: PlacedGraph, call: KernelCall, symbols: Mapping[str, str], view: bool) -> dict[str, str]:
     if call.name not in symbols:
         raise RewriteError(f"graph.json: kernel `{call.name}` has no symbol; lower it before writing the graph")
     facts = {
@@ -99,8 +113,9 @@ def _attributes(placed: PlacedGraph, call: KernelCall, symbols: Mapping[str, str
         "rule": call.rule,
         "host_inputs": list(host_positions(placed, call)),
         "covers": list(call.covers),
+        **({"function": symbols[call.name]} if view else {}),
     }
-    return _node_attributes(symbols[call.name], len(call.inputs), len(call.outputs), facts)
+    return _node_attributes(VIEW if view else symbols[call.name], len(call.inputs), len(call.outputs), facts)
 
 
 def _node_attributes(function: str, inputs: int, outputs: int, facts: Mapping[str, object]) -> dict[str, str]:

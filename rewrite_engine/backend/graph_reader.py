@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rewrite_engine.backend.graph_json import COPY, FACTS, METADATA
+from rewrite_engine.backend.graph_json import COPY, FACTS, METADATA, VIEW
 from rewrite_engine.operators.types import TensorType
 
 
@@ -28,7 +28,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`kind` is "argument" (graph input or parameter), "copy" or "kernel"; inputs and outputs index the entries."""
+    """`kind` is "argument" (graph input or parameter), "copy", "view" or "kernel"; inputs and outputs index entries.
+
+    `function` of a view is the kernel that it stands for.
+    """
 
     name: str
     kind: str
@@ -173,7 +176,11 @@ def _node(index: int, data: object, pointers: Sequence[int]) -> Node:
         facts = json.loads(str(attributes[FACTS]))
     except ValueError as error:
         raise _Malformed(f"{where}: expected JSON in `{FACTS}`: {error}") from error
-    return Node(name, "copy" if function == COPY else "kernel", function, inputs, outputs, _mapping(facts, where))
+    facts = _mapping(facts, where)
+    if function == VIEW:
+        function = _strings([facts.get("function")], f"{where}, function of a view")[0]
+        return Node(name, "view", function, inputs, outputs, facts)
+    return Node(name, "copy" if function == COPY else "kernel", function, inputs, outputs, facts)
 
 
 def _columns(attrs: Mapping[str, object], entries: int) -> _Columns:

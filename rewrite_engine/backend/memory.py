@@ -2,12 +2,13 @@
 
 In: a placed graph and the devices' capacities. Out: one storage per value and, per device, how many bytes that takes.
 Each device is one address space: intermediates first, sharing bytes over time (the arena), then graph inputs and
-outputs, then parameters. The last three are live for the whole run and never share a byte with anything.
+outputs, then parameters. The last three are live for the whole run and nothing ever overwrites them; views of them are
+the only other values in their bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -21,12 +22,16 @@ from rewrite_engine.backend.packing import (
     peak_of_live_bytes,
     pool,
 )
-from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.backend.sharing import NO_SHARING, Lives, Sharing, roots
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.operators.types import ITEM_BITS, TensorType
 
 SCHEMA = "rewrite_engine/memory/1"
 HOST = "host"
+ARENA = ("pinned", "intermediate")
+"""Kinds of values that live in the arena."""
+
 DEVICE_TYPES = (12, 16, 4, 7, 8, 10, 15, 2)
 """DLPack device types that stand for the devices beside the host (which is 1, kDLCPU), in the order in which they are
 given out: ext_dev, hexagon, opencl, vulkan, metal, rocm, webgpu, cuda. A graph executor tells devices apart by type, so
@@ -38,13 +43,14 @@ class Storage:
     """The bytes of one value: `offset` and `size` in bytes within its device, live from step `first` to step `last`.
 
     A step is an index into the placed graph's steps, both ends included. `root` is the value that owns the bytes: the
-    value itself, unless it is a view of another one. `storage_id` is for executors that know no offsets: values with
-    the same one share an allocation, which is as large as the largest of them.
+    value itself, unless it is a view of another one or was computed in place of it; the bytes are held as long as any
+    of these is live. `storage_id` is for executors that know no offsets: values with the same one share an allocation,
+    which is as large as the largest of them. A pinned value is one that stays readable to the end of the run.
     """
 
     value: str
     root: str
-    kind: str  # "input" | "output" | "parameter" | "intermediate"
+    kind: str  # "input" | "output" | "parameter" | "pinned" | "intermediate"
     device: str
     offset: int
     size: int
@@ -56,7 +62,8 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """Bytes of one device. `lower_bound` is the peak of live intermediate bytes, which no arena can beat.
+    """Bytes of one device. `lower_bound` is the peak of live intermediate bytes, which no arena can beat; bytes that
+    several values share count once.
 
     `pooled` is what an executor takes for intermediates that allocates each storage id on its own. `peak` is the arena
     together with graph inputs and outputs; `weights` come on top. `extent` is the size of the whole address space,
@@ -155,13 +162,22 @@ def storage_bytes(value: str, tensor: TensorType) -> int:
     return count * ((bits + 7) // 8)
 
 
-def plan(placed: PlacedGraph, capacities: Mapping[str, int | None], planner: Planner = pack) -> MemoryPlan:
+def plan(
+    placed: PlacedGraph,
+    capacities: Mapping[str, int | None],
+    planner: Planner = pack,
+    *,
+    sharing: Mapping[str, Sharing] = NO_SHARING,
+    pinned: Collection[str] = (),
+) -> MemoryPlan:
     """Storages for every value of `placed`. `capacities` are bytes by device; None or absent means no limit.
 
-    `planner` lays out the intermediates of each device in turn. Raises RewriteError where its layout does not hold, and
-    where a device's weights and peak exceed its capacity, naming the largest values on it.
+    `planner` lays out the intermediates of each device in turn. `sharing`, by kernel name, says which results may have
+    the bytes of an operand; `pinned` names values whose bytes nothing overwrites until the end of the run. Raises
+    RewriteError where a layout does not hold, for a pinned value that no kernel computes, and where a device's weights
+    and peak exceed its capacity, naming the largest values on it.
     """
-    storages = _place(placed, planner)
+    storages = _place(placed, planner, sharing, frozenset(pinned))
     types = device_types([HOST, *placed.devices.values()])
     uses = tuple(_use(device, types[device], capacities.get(device), storages, len(placed.steps)) for device in types)
     for use in uses:
@@ -169,8 +185,9 @@ def plan(placed: PlacedGraph, capacities: Mapping[str, int | None], planner: Pla
     return MemoryPlan(len(placed.steps), uses, tuple(storages))
 
 
-def lifetimes(placed: PlacedGraph) -> dict[str, tuple[int, int]]:
-    """First and last step at which each value must hold its bytes. Inputs, outputs and parameters: the whole run."""
+def lifetimes(placed: PlacedGraph, pinned: Collection[str] = ()) -> dict[str, tuple[int, int]]:
+    """First and last step at which each value must hold its bytes. Inputs, outputs and parameters: the whole run;
+    pinned values: from their step to the end."""
     first = dict.fromkeys((*placed.inputs, *placed.parameters), 0)
     last = dict.fromkeys(first, 0)
     for step, call in enumerate(placed.steps):
@@ -188,6 +205,11 @@ def lifetimes(placed: PlacedGraph) -> dict[str, tuple[int, int]]:
         if name not in first:
             raise RewriteError(f"memory: no step computes the graph output `{name}`")
         first[name], last[name] = whole
+    for name in pinned:
+        if name not in first:
+            hint = did_you_mean(name, first)
+            raise RewriteError(f"memory: no step computes the pinned value `{name}`" + (f"; {hint}" if hint else ""))
+        last[name] = whole[1]
     return {name: (first[name], last[name]) for name in first}
 
 
@@ -196,49 +218,85 @@ def operands(call: KernelCall | CopyCall) -> tuple[tuple[str, ...], tuple[str, .
     return ((call.value,), (call.output,)) if isinstance(call, CopyCall) else (call.inputs, call.outputs)
 
 
-def _kind(placed: PlacedGraph, name: str) -> str:
+def _kind(placed: PlacedGraph, name: str, pinned: Collection[str]) -> str:
     if name in placed.inputs:
         return "input"
     if name in placed.parameters:
         return "parameter"
-    return "output" if name in placed.outputs else "intermediate"
+    if name in placed.outputs:
+        return "output"
+    return "pinned" if name in pinned else "intermediate"
 
 
-def _place(placed: PlacedGraph, planner: Planner) -> list[Storage]:
+def _place(
+    placed: PlacedGraph, planner: Planner, sharing: Mapping[str, Sharing], pinned: frozenset[str]
+) -> list[Storage]:
     """Storages in the order of the plan: inputs, parameters by name, results in step order."""
-    lives = lifetimes(placed)
+    lives = lifetimes(placed, pinned)
     order = [*placed.inputs, *sorted(placed.parameters), *(o for call in placed.steps for o in operands(call)[1])]
-    kinds = {name: _kind(placed, name) for name in order}
+    kinds = {name: _kind(placed, name, pinned) for name in order}
     sizes = {name: storage_bytes(name, placed.types[name]) for name in order}
+    facts = Lives(kinds, sizes, {name: last for name, (_, last) in lives.items()})
+    ways = [roots(placed, sharing, facts, in_place) for in_place in (True, False)]
+    if ways[0] == ways[1]:
+        ways.pop()
+    owners: dict[str, str] = {}
     offsets: dict[str, int] = {}
     shares: dict[str, tuple[str, int | str]] = {name: (placed.devices[name], name) for name in order}
     for device in device_types([HOST, *placed.devices.values()]):
         here = [name for name in order if placed.devices[name] == device]
-        arena = [Block(name, sizes[name], *lives[name]) for name in here if kinds[name] == "intermediate"]
-        layout = planner(tuple(arena))
-        if planner is not pack:
-            check_layout(arena, layout, f"memory planner, device `{device}`")
-        packed = {name: int(offset) for name, offset in layout.items()}
-        end = max((packed[block.name] + block.size for block in arena), default=0)
-        fixed = [name for kind in ("input", "output", "parameter") for name in here if kinds[name] == kind]
-        for name in fixed:
-            packed[name] = align(end)
-            end = packed[name] + sizes[name]
-        offsets.update(packed)
+        laid = [_arena(here, way, kinds, sizes, lives, planner, device) for way in ways]
+        end, arena, packed, way = min(laid, key=lambda found: found[0])
+        for kind in ("input", "output", "parameter"):
+            for name in (name for name in here if kinds[name] == kind):
+                packed[name] = align(end)
+                end = packed[name] + sizes[name]
+        owners.update((name, way[name]) for name in here)
+        offsets.update((name, packed[way[name]]) for name in here)
         shares.update((name, (device, number)) for name, number in pool(arena).items())
     identifiers: dict[tuple[str, int | str], int] = {}
     storages = []
     for name in order:
-        number = identifiers.setdefault(shares[name], len(identifiers))
+        number = identifiers.setdefault(shares[owners[name]], len(identifiers))
         device, (first, last) = placed.devices[name], lives[name]
-        storages.append(Storage(name, name, kinds[name], device, offsets[name], sizes[name], first, last, number))
+        storages.append(
+            Storage(name, owners[name], kinds[name], device, offsets[name], sizes[name], first, last, number)
+        )
     return storages
+
+
+_Arena = tuple[int, list[Block], dict[str, int], Mapping[str, str]]  # its end, its blocks, their offsets, the roots
+
+
+def _arena(
+    here: Sequence[str],
+    root: Mapping[str, str],
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+    lives: Mapping[str, tuple[int, int]],
+    planner: Planner,
+    device: str,
+) -> _Arena:
+    """The arena of one device: a block for each root, held while it or anything in its bytes is live."""
+    held: dict[str, tuple[int, int]] = {}
+    for name in here:
+        first, last = held.get(root[name], lives[name])
+        held[root[name]] = min(first, lives[name][0]), max(last, lives[name][1])
+    blocks = [Block(name, sizes[name], *held[name]) for name in here if root[name] == name and kinds[name] in ARENA]
+    layout = planner(tuple(blocks))
+    if planner is not pack:
+        check_layout(blocks, layout, f"memory planner, device `{device}`")
+    packed = {name: int(offset) for name, offset in layout.items()}
+    return max((packed[block.name] + block.size for block in blocks), default=0), blocks, packed, root
 
 
 def _use(device: str, kind: int, capacity: int | None, storages: Sequence[Storage], steps: int) -> DeviceUse:
     here = [storage for storage in storages if storage.device == device]
-    arena = [storage for storage in here if storage.kind == "intermediate"]
-    blocks = [Block(storage.value, storage.size, storage.first, storage.last) for storage in arena]
+    arena = [storage for storage in here if storage.kind in ARENA and storage.root == storage.value]
+    lasts = {storage.root: 0 for storage in here}
+    for storage in here:
+        lasts[storage.root] = max(lasts[storage.root], storage.last)
+    blocks = [Block(storage.value, storage.size, storage.first, lasts[storage.value]) for storage in arena]
     pools: dict[int, int] = {}
     for storage in arena:
         pools[storage.storage_id] = max(storage.size, pools.get(storage.storage_id, 0))

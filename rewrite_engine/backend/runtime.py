@@ -64,7 +64,8 @@ class DeviceArray:
 @dataclass(frozen=True, slots=True)
 class StepTime:
     """Wall-clock seconds of one kernel or copy. `ran` says what did the work: "c", "numpy", "target" (the target's own
-    code), "host" (a host operator) or "copy"; `reason` why that was not C, where it is a kernel."""
+    code), "host" (a host operator), "copy" or "view" (nothing ran); `reason` why that was not C, where it is a
+    kernel."""
 
     name: str
     function: str
@@ -133,6 +134,10 @@ class Executor:
         for name in (*graph.inputs, *graph.parameters):
             if name not in self._entry:
                 raise RewriteError(f"graph.json: expected a null node for `{name}`, found none")
+        self._roots = [storages[entry.name].root for entry in graph.entries]
+        self._sharers: dict[str, list[int]] = {}
+        for number, root in enumerate(self._roots):
+            self._sharers.setdefault(root, []).append(number)
         self._scratch = [(memories[device], end) for device, end in _parameter_starts(bundle.plan)]
         self._load_parameters()
         self._native = native
@@ -169,6 +174,9 @@ class Executor:
             device = self._graph.entries[node.outputs[0]].device if node.outputs else HOST
             how = self._how(node)
             times.append(StepTime(node.name, node.function, device, seconds, how.ran, how.reason))
+            if node.kind != "view":  # what was in these bytes before is gone
+                for entry in node.outputs:
+                    written.difference_update(self._sharers[self._roots[entry]])
             written.update(node.outputs)
             if observe is not None and node.kind == "kernel":
                 results = [self._arrays[entry] for entry in node.outputs]
@@ -186,8 +194,8 @@ class Executor:
         return outputs
 
     def _how(self, node: Node) -> How:
-        if node.kind == "copy":
-            return How("copy")
+        if node.kind in ("copy", "view"):
+            return How(node.kind)
         if self._native is not None:
             return self._native.how[node.function]
         return How("numpy" if self._functions[node.function].generator is None else "target")
@@ -260,11 +268,17 @@ class Executor:
         operands = [self._arrays[entry] for entry in node.inputs]
         results = [self._arrays[entry] for entry in node.outputs]
         move = _copy(node, operands, results) if node.kind == "copy" else self._kernel(node, operands, results)
+        if node.kind == "view":
+            move = _see(node, operands, results)
         expected, found = node.facts.get("inputs"), [operand.value for operand in operands]
         if expected != found:
             raise RewriteError(f"`{node.name}`: expected the operands {expected}, found {found}")
-        for result in results:
-            result.poison()
+        given_roots = [self._roots[entry] for entry in node.inputs]
+        for entry, result in zip(node.outputs, results, strict=True):
+            if self._roots[entry] not in given_roots:
+                result.poison()
+            elif node.kind == "kernel":
+                self._check_in_place(node, [at for at, root in enumerate(given_roots) if root == self._roots[entry]])
         bound = self._bound.get(node.outputs)
         given, made = [operand.array for operand in operands], [result.array for result in results]
         started = time.perf_counter()
@@ -273,6 +287,15 @@ class Executor:
         else:
             bound()
         return time.perf_counter() - started
+
+    def _check_in_place(self, node: Node, positions: Sequence[int]) -> None:
+        """A kernel may overwrite these operands."""
+        allowed = self._functions[node.function].in_place
+        if not set(positions) <= set(allowed):
+            raise RewriteError(
+                f"kernel `{node.name}`: expected to overwrite none of the operands but {list(allowed)}, "
+                f"found {list(positions)}"
+            )
 
     def _kernel(self, node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Kernel:
         """The node's kernel, which accepts these arguments."""
@@ -310,6 +333,20 @@ def _copy(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceA
         if node.facts.get(end) != array.device:
             raise RewriteError(f"{where}: expected {end} device `{node.facts.get(end)}`, found `{array.device}`")
     return _move
+
+
+def _see(node: Node, operands: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> Kernel:
+    """Nothing moves: the result of a view lies where one of its operands does."""
+    (result,) = results
+    if not any(operand.array.ctypes.data == result.array.ctypes.data for operand in operands):
+        raise RewriteError(
+            f"view `{node.name}`: expected `{result.value}` in the bytes of an operand, found it elsewhere"
+        )
+    return _stay
+
+
+def _stay(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    """The bytes are there."""
 
 
 def _move(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

@@ -96,7 +96,7 @@ def _steps(
     infer: list[str] = []
     packed = 0
     for node in graph.nodes:
-        if node.kind == "argument":
+        if node.kind in ("argument", "view"):
             continue
         given, made = ([place(graph.entries[entry]) for entry in side] for side in (node.inputs, node.outputs))
         if node.kind == "copy":

@@ -8,12 +8,19 @@ graph, so an edited graph.json is judged as it stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from rewrite_engine.backend.functions import Function
 from rewrite_engine.backend.graph_reader import Entry, Node, ReadGraph, read_graph, where_is
 from rewrite_engine.backend.memory import MemoryPlan, storage_bytes
-from rewrite_engine.backend.verify_storage import device_limits, lifetimes_of, shared_bytes, shared_storage_ids
+from rewrite_engine.backend.verify_sharing import shared_roots
+from rewrite_engine.backend.verify_storage import (
+    device_limits,
+    lifetimes_of,
+    pinned_values,
+    shared_bytes,
+    shared_storage_ids,
+)
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.operators.types import TensorType
 
@@ -44,7 +51,8 @@ def verify(
         *_steps(read, functions),
         *_heads(read),
         *_against_plan(read, plan),
-        *shared_storage_ids(read),
+        *shared_roots(read, plan, functions),
+        *shared_storage_ids(read, plan),
         *shared_bytes(read, plan),
         *device_limits(plan),
     ]
@@ -111,7 +119,7 @@ def _steps(graph: ReadGraph, functions: Mapping[str, Function]) -> Iterator[str]
     for index, node in enumerate(graph.nodes):
         if node.kind == "copy":
             yield from _copy(graph, index, node)
-        elif node.kind == "kernel":
+        elif node.kind in ("kernel", "view"):
             yield from _kernel(graph, index, node, functions)
 
 
@@ -169,7 +177,8 @@ def _heads(graph: ReadGraph) -> Iterator[str]:
 
 def _against_plan(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
     """The graph and the plan agree on each value's kind, device, size, offset, storage id and lifetime."""
-    storages, lives, kinds = plan.by_value(), lifetimes_of(graph), _kinds(graph)
+    pinned = pinned_values(plan)
+    storages, lives, kinds = plan.by_value(), lifetimes_of(graph, pinned), _kinds(graph, pinned)
     types = {use.device: use.device_type for use in plan.devices}
     if types != dict(graph.devices):
         yield f"devices: expected {types} as in the memory plan, found {dict(graph.devices)}"
@@ -202,8 +211,8 @@ def _bytes(entry: Entry) -> int | str:
         return str(error)
 
 
-def _kinds(graph: ReadGraph) -> list[str]:
-    kinds = ["intermediate"] * len(graph.entries)
+def _kinds(graph: ReadGraph, pinned: Collection[str]) -> list[str]:
+    kinds = ["pinned" if entry.name in pinned else "intermediate" for entry in graph.entries]
     for entry in graph.heads:
         kinds[entry] = "output"
     for node in graph.nodes:

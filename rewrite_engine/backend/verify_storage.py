@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rewrite_engine.backend.graph_reader import ReadGraph, where_is
-from rewrite_engine.backend.memory import HOST, MemoryPlan, Storage
+from rewrite_engine.backend.memory import ARENA, HOST, MemoryPlan, Storage
+from rewrite_engine.backend.verify_sharing import roots_of
 
 Life = tuple[int, int]
 
 
-def lifetimes_of(graph: ReadGraph) -> list[Life]:
-    """Steps over which each entry must hold its bytes, from the order of the nodes alone."""
+def lifetimes_of(graph: ReadGraph, pinned: Collection[str] = ()) -> list[Life]:
+    """Steps over which each entry must hold its bytes, from the order of the nodes alone; pinned ones to the end."""
     steps: dict[int, int] = {}
     for index, node in enumerate(graph.nodes):
         if node.kind != "argument":
@@ -30,7 +31,25 @@ def lifetimes_of(graph: ReadGraph) -> list[Life]:
             lives[entry] = (first, max(last, steps[index]))
     for entry in graph.heads:
         lives[entry] = whole
+    for number, found in enumerate(graph.entries):
+        if found.name in pinned:
+            lives[number] = (lives[number][0], whole[1])
     return lives
+
+
+def pinned_values(plan: MemoryPlan) -> frozenset[str]:
+    """Values whose bytes the plan keeps to the end of the run."""
+    return frozenset(storage.value for storage in plan.storages if storage.kind == "pinned")
+
+
+def _tenancies(graph: ReadGraph, plan: MemoryPlan) -> dict[int, Life]:
+    """How long the bytes of each root are held, by entry: while it or anything that shares them is live."""
+    lives = lifetimes_of(graph, pinned_values(plan))
+    held: dict[int, Life] = {}
+    for number, root in enumerate(roots_of(graph, plan)):
+        first, last = held.get(root, lives[number])
+        held[root] = min(first, lives[number][0]), max(last, lives[number][1])
+    return held
 
 
 def _long_lived_first(life: Life, number: int) -> tuple[int, int, int]:
@@ -46,12 +65,20 @@ class _Tenant(NamedTuple):
     entry: int
 
 
-def shared_storage_ids(graph: ReadGraph) -> Iterator[str]:
-    """Entries of one storage id are on one device and never live together; that is all an executor knows of bytes."""
-    lives = lifetimes_of(graph)
+def shared_storage_ids(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
+    """Entries of one storage id are on one device and never live together, but for those that share a root's bytes;
+    that is all an executor knows of bytes."""
+    lives = _tenancies(graph, plan)
     tenants: dict[int, list[int]] = {}
-    for number, entry in enumerate(graph.entries):
-        tenants.setdefault(entry.storage_id, []).append(number)
+    for number, root in enumerate(roots_of(graph, plan)):
+        entry, owner = graph.entries[number], graph.entries[root]
+        if number == root:
+            tenants.setdefault(entry.storage_id, []).append(number)
+        elif (entry.storage_id, entry.device) != (owner.storage_id, owner.device):
+            yield (
+                f"{where_is(graph, entry.node)}: value `{entry.name}`: expected storage id {owner.storage_id} on "
+                f"`{owner.device}` as for `{owner.name}`, found {entry.storage_id} on `{entry.device}`"
+            )
     for identifier, numbers in sorted(tenants.items()):
         numbers.sort(key=lambda number: _long_lived_first(lives[number], number))
         furthest = numbers[0]
@@ -68,10 +95,10 @@ def shared_storage_ids(graph: ReadGraph) -> Iterator[str]:
 
 def shared_bytes(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
     """No byte of a device belongs to two values that are live at one step."""
-    storages, lives = plan.by_value(), lifetimes_of(graph)
+    storages, lives = plan.by_value(), _tenancies(graph, plan)
     by_device: dict[str, list[int]] = {}
-    for number, entry in enumerate(graph.entries):
-        storage = storages.get(entry.name)
+    for number in lives:
+        storage = storages.get(graph.entries[number].name)
         if storage is not None and storage.size > 0:
             by_device.setdefault(storage.device, []).append(number)
     for _, numbers in sorted(by_device.items()):
@@ -80,7 +107,7 @@ def shared_bytes(graph: ReadGraph, plan: MemoryPlan) -> Iterator[str]:
 
 
 def _overlaps(
-    graph: ReadGraph, numbers: Iterable[int], storages: Mapping[str, Storage], lives: list[Life]
+    graph: ReadGraph, numbers: Iterable[int], storages: Mapping[str, Storage], lives: Mapping[int, Life]
 ) -> Iterator[str]:
     """A sweep over steps; the live tenants are kept in the order of their offsets, so neighbours are enough."""
     live: list[_Tenant] = []
@@ -116,7 +143,8 @@ def device_limits(plan: MemoryPlan) -> Iterator[str]:
         if use is None:
             yield f"{where}: expected a device of the memory plan, found `{storage.device}`"
             continue
-        limit = use.arena if storage.kind == "intermediate" else use.extent
+        owns = storage.root == storage.value
+        limit = use.arena if storage.kind in ARENA and owns else use.extent
         if storage.offset < 0 or storage.size < 0 or storage.offset + storage.size > limit:
             yield (
                 f"{where}: expected it within the {limit} bytes of `{storage.device}`, "
@@ -124,8 +152,6 @@ def device_limits(plan: MemoryPlan) -> Iterator[str]:
             )
         if storage.alignment < 1 or storage.offset % storage.alignment:
             yield f"{where}: expected an offset that is a multiple of {storage.alignment}, found {storage.offset}"
-        if storage.root != storage.value:
-            yield f"{where}: expected bytes of its own, found a view of `{storage.root}`"
     for use in plan.devices:
         yield from _counts(use.device, plan)
 

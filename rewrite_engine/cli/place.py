@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rewrite_engine import api
+from rewrite_engine.backend.memory import MemoryPlan
 from rewrite_engine.cli.summary import summary
 from rewrite_engine.cli.text import say
 from rewrite_engine.diagnostics import RewriteError
@@ -23,8 +24,8 @@ def place(options: argparse.Namespace) -> int:
     """Places a model; prints the summary; writes the three files where asked."""
     if options.output:
         check_writable(options.output)
-    module, placement, _ = _placed(options)
-    files = api.report(module, placement)
+    module, placement, rules = _placed(options)
+    files = api.report(module, placement, rules=rules)
     if options.output:
         write_folder(Path(options.output), files)
     _show(options, placement, files["placement.json"])
@@ -54,6 +55,7 @@ def compile_(options: argparse.Namespace) -> int:
     if not options.json:
         print(f"bundle     {options.output}")
         print(f"library    {_library(bundle)}")
+        print("\n".join(memory_lines(bundle.plan)))
     return 0
 
 
@@ -113,6 +115,19 @@ def _library(bundle: api.Bundle) -> str:
     count = f"{len(bundle.c_kernels.kernels)} of {len(bundle.functions)} functions in C"
     library = bundle.library
     return f"{count}, not compiled" if library is None else f"{count}, by {library.version} for {library.triple}"
+
+
+def memory_lines(plan: MemoryPlan) -> list[str]:
+    """Per device: the arena beside the least that any could have, and what else is there; then what shares bytes."""
+    lines = []
+    for use in plan.devices:
+        gap = (use.arena - use.lower_bound) / use.arena if use.arena else 0.0
+        lines.append(
+            f"  {use.device:<16} arena {use.arena} bytes, at least {use.lower_bound} (gap {gap:.2%}); "
+            f"inputs and outputs {use.inputs_outputs}, weights {use.weights}"
+        )
+    shared = sum(storage.root != storage.value for storage in plan.storages)
+    return [f"memory     {len(plan.storages)} values, {shared} in the bytes of another", *lines]
 
 
 def _host(text: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, check_writable, write_file
 
 _RAN = {"c": "in C", "numpy": "in NumPy", "target": "in the target's own code", "host": "host operators in NumPy",
-        "copy": "copies"}  # fmt: skip
+        "copy": "copies", "view": "views"}  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from rewrite_engine.backend.memory import MemoryPlan, plan
 from rewrite_engine.backend.packing import Planner, pack
+from rewrite_engine.backend.sharing import Sharing, sharing_of
+from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph import Module, to_terms
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.placed_io import read_placed, write_placed
 from rewrite_engine.language.core import RuleSet
+from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.lower import lower
 from rewrite_engine.machine import Machine
 from rewrite_engine.passes.base import PassError
+from rewrite_engine.placement.bodies import with_bodies
 from rewrite_engine.placement.place import Placement, place
 
 
@@ -41,7 +46,7 @@ class Place:
 
     def run(self, module: Module) -> Module:
         placement = self.placement(module)
-        return replace(module, model=write_placed(placement.graph), machine=placement.machine)
+        return replace(module, model=write_placed(placement.graph), machine=placement.machine, rules=self.rules)
 
     def ensures(self, module: Module) -> None:
         if not isinstance(module.machine, Machine):
@@ -49,15 +54,26 @@ class Place:
 
 
 class LowerLoops:
-    """Lowers the body of every kernel that is not lowered yet to a program of loop nests, in `Module.lowered`."""
+    """Lowers the body of every kernel that is not lowered yet to a program of loop nests, in `Module.lowered`.
+
+    Operators that rule files declare are lowered through their meanings, which `rules` know, or the rules that an
+    earlier pass was given.
+    """
 
     name = "LowerLoops"
+
+    def __init__(self, rules: RuleSet | None = None) -> None:
+        self.rules = rules
 
     def requires(self, module: Module) -> None:
         _placed(module, self.name)
 
     def run(self, module: Module) -> Module:
-        return replace(module, lowered={**programs(_placed(module, self.name)), **module.lowered})
+        rules = self.rules or module.rules
+        placed = _placed(module, self.name)
+        if isinstance(rules, RuleSet):
+            placed = with_bodies(placed, rules.meanings)
+        return replace(module, lowered={**programs(placed, module.lowered), **module.lowered})
 
     def ensures(self, module: Module) -> None:
         missing = [call.name for call in kernels(_placed(module, self.name)) if call.name not in module.lowered]
@@ -66,12 +82,15 @@ class LowerLoops:
 
 
 class PlanMemory:
-    """Gives every value of a placed module its storage, in `Module.memory`; `planner` lays out the arenas."""
+    """Gives every value of a placed module its storage, in `Module.memory`; `planner` lays out the arenas.
+
+    Kernels that are lowered already may share bytes, see `backend.sharing`; `pinned` values are not overwritten.
+    """
 
     name = "PlanMemory"
 
-    def __init__(self, planner: Planner = pack) -> None:
-        self.planner = planner
+    def __init__(self, planner: Planner = pack, pinned: Sequence[str] = ()) -> None:
+        self.planner, self.pinned = planner, tuple(pinned)
 
     def requires(self, module: Module) -> None:
         _placed(module, self.name)
@@ -81,7 +100,11 @@ class PlanMemory:
     def run(self, module: Module) -> Module:
         assert isinstance(module.machine, Machine)
         capacities = {device.name: device.memory for device in module.machine.devices}
-        return replace(module, memory=plan(_placed(module, self.name), capacities, self.planner))
+        sharing = {
+            name: sharing_of(program) for name, program in module.lowered.items() if isinstance(program, Program)
+        }
+        placed = _placed(module, self.name)
+        return replace(module, memory=plan(placed, capacities, self.planner, sharing=sharing, pinned=self.pinned))
 
     def ensures(self, module: Module) -> None:
         if not isinstance(module.memory, MemoryPlan):
@@ -99,6 +122,21 @@ def programs(placed: PlacedGraph, made: Collection[str] = ()) -> dict[str, Progr
     """
     calls = [call for call in kernels(placed) if call.name not in made]
     return {call.name: compose(lower(call, placed.types, placed.parameters)) for call in calls}
+
+
+def sharing(placed: PlacedGraph, meanings: Mapping[str, Meaning]) -> dict[str, Sharing]:
+    """What the kernels of a graph would allow if they were lowered to loop nests; what cannot be allows nothing.
+
+    Only kernels whose result is as large as an operand are looked at.
+    """
+    found: dict[str, Sharing] = {}
+    for call in kernels(placed):
+        alike = {placed.types[name].bytes for name in call.inputs} & {placed.types[name].bytes for name in call.outputs}
+        if len(call.outputs) == 1 and alike:
+            with suppress(RewriteError):
+                known = programs(with_bodies(replace(placed, steps=(call,)), meanings))
+                found[call.name] = sharing_of(known[call.name])
+    return found
 
 
 def _placed(module: Module, name: str) -> PlacedGraph:
