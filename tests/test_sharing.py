@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_graphs import edited
+from backend_graphs import F23, edited, kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import parse
@@ -395,3 +395,30 @@ def test_a_hundred_seeded_mutations_of_what_shares_are_refused(seed: int, data: 
 def test_a_kernel_without_a_program_shares_nothing() -> None:
     graph = placed(GOOD)
     assert all(row.root == row.value for row in plan(graph, {}).storages)
+
+
+@pytest.mark.parametrize(
+    ("reads", "allowed", "expected"),
+    [
+        (["s", "v"], (0, 1), "s"),  # one value under two names, both read at the address that is written
+        (["s", "v"], (0,), "t"),  # v is read at other addresses
+        (["x"], (0,), "t"),  # in the last step everything is read for the last time: an input is kept all the same
+        (["w"], (0,), "t"),
+        (["y"], (0,), "t"),
+        (["p"], (0,), "t"),  # pinned
+    ],
+)
+def test_what_the_last_kernel_may_overwrite(reads: list[str], allowed: tuple[int, ...], expected: str) -> None:
+    steps = (
+        kernel("h.spread.1", ["x"], ["s"]),
+        kernel("h.shape.1", ["s"], ["v"]),
+        kernel("h.spread.2", ["x"], ["y"]),
+        kernel("h.spread.3", ["x"], ["p"]),
+        kernel("h.add.1", reads, ["t"]),
+    )
+    names = ("x", "w", "s", "v", "y", "p", "t")
+    weights = {"w": np.zeros((2, 3), np.float32)}
+    graph = PlacedGraph("g", ("x",), ("y",), weights, steps, dict.fromkeys(names, F23), dict.fromkeys(names, "host"))
+    proven = {"h.shape.1": Sharing(0, (0,)), "h.add.1": Sharing(None, allowed)}
+    found = plan(graph, {}, sharing=proven, pinned=["p"]).by_value()
+    assert (found["v"].root, found["t"].root) == ("s", expected)
