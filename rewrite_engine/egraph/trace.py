@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from rewrite_engine.diagnostics import Span
 from rewrite_engine.egraph.encode import ABSENT_TYPE
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.offers import with_rest
@@ -112,8 +113,9 @@ def nearest(
         if (most is not None and state.cost > most) or (best is not None and state.cost > best.distance[0]):
             continue
         if state.step < len(plan):
-            further = tracer.further(state, *plan[state.step], applied if state.step == 0 else None)
-            pending += sorted(further, key=lambda s: s.cost, reverse=True)
+            further = [*tracer.further(state, *plan[state.step], applied if state.step == 0 else None)]
+            further.reverse()  # the first of equal ones is the next
+            pending += sorted(further, key=lambda s: -s.cost)
             continue
         attempt = tracer.finished(state)
         if best is None or attempt.distance < best.distance:
@@ -200,6 +202,7 @@ class _Tracer:
         """The state with an operator laid on a pattern node, and all that does not fit there."""
         pattern, applied = self.variant.nodes[node], self.graph.operators[number]
         given = applied.inputs[::-1] if swapped else applied.inputs
+        places = (1, 0) if swapped else ()
         slots, failures = dict(state.slots), []
 
         def bind(slot: int, value: int, position: int) -> None:
@@ -220,12 +223,13 @@ class _Tracer:
             failures.append(Failure("no_result", node, ABSENT, number, len(pattern.outputs) - 1))
         for position, slot in enumerate(pattern.inputs):
             value = given[position] if position < len(given) else ABSENT
+            place = places[position] if position < len(places) else position
             if slot == ABSENT and value != ABSENT:
-                failures.append(Failure("extra_input", node, value, number, position))
+                failures.append(Failure("extra_input", node, value, number, place))
             elif slot != ABSENT and value == ABSENT:
-                failures.append(Failure("missing_input", node, ABSENT, number, position, slot))
+                failures.append(Failure("missing_input", node, ABSENT, number, place, slot))
             elif slot != ABSENT:
-                bind(slot, value, position)
+                bind(slot, value, place)
         rest = given[len(pattern.inputs) :]
         for position, value in enumerate(rest, len(pattern.inputs)):
             if pattern.rest is None and value != ABSENT:
@@ -296,9 +300,25 @@ class _Tracer:
         found = answer(self.rule, variant, known)
         if not isinstance(found, Refusal):
             return None
-        home = next((j for j in range(len(variant.nodes) - 1, -1, -1) if j in state.placed), 0)
+        home = _written_at(variant, found.span)
         return Failure("guard", home, ABSENT, state.placed[home], refusal=found)
 
     def _home(self, variant: Variant, slot: int) -> int:
         """A node of the pattern that reads or computes a slot."""
         return next((j for j, node in enumerate(variant.nodes) if slot in node.inputs or slot in node.outputs), 0)
+
+
+def _written_at(variant: Variant, span: Span) -> int:
+    """The pattern's node in whose text a clause stands, the innermost; a guard's is the last one."""
+    around = [
+        (node.span.end_line - node.span.line, node.span.end_column - node.span.column, -j)
+        for j, node in enumerate(variant.nodes)
+        if node.span is not None and _holds(node.span, span)
+    ]
+    return -min(around)[-1] if around else len(variant.nodes) - 1
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    start, end = (outer.line, outer.column), (outer.end_line, outer.end_column)
+    within = start <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= end
+    return outer.file == inner.file and within

@@ -22,7 +22,8 @@ from rewrite_engine.language.core import CoreRule, RuleSet, Variant
 from rewrite_engine.language.evaluate import UnboundCost
 from rewrite_engine.machine import HOST
 from rewrite_engine.placement.explain_cost import Alternatives, Dearer, operator_names
-from rewrite_engine.placement.explain_miss import Entry, Miss, Words, closest, miss_of
+from rewrite_engine.placement.explain_miss import Entry, Miss, closest, miss_of
+from rewrite_engine.placement.explain_words import Words
 from rewrite_engine.placement.match import can_run, without_costs
 from rewrite_engine.placement.place import Placement, place
 

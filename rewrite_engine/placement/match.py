@@ -24,7 +24,8 @@ from rewrite_engine.language.core import CoreRule, RuleSet, Variant
 from rewrite_engine.language.program import Program
 from rewrite_engine.machine import build
 from rewrite_engine.operators import find
-from rewrite_engine.placement.explain_miss import Entry, Miss, Words, closest, miss_of
+from rewrite_engine.placement.explain_miss import Entry, Miss, closest, miss_of
+from rewrite_engine.placement.explain_words import Words
 from rewrite_engine.placement.place import check_allowed
 
 SHOWN = 8  # elements of a constant that a capture shows
