@@ -19,7 +19,6 @@ from rewrite_engine.operators import find
 
 UNKNOWN = re.compile(r"(?:dimension (?:`([^`]+)`|\d+)|the rank|the dtype) of `[^`]+` is unknown")
 """What a guard says of what it does not know; the group is the dimension's name, where it has one."""
-NOT_NAMED = "the model does not say it and gives it no name, so that no --dim binds it"
 QUOTED = 72  # characters of a rule file that a message quotes
 
 
@@ -217,8 +216,20 @@ def _guard(words: Words, attempt: Attempt, failure: Failure) -> tuple[str, str]:
         if name in counted and words.users(value):
             captures.append(f"{name} is read by {' and '.join(words.users(value))}")
     unknown = UNKNOWN.search(reason)
-    hint = "" if unknown is None else f"--dim {unknown[1]}=SIZE binds it" if unknown[1] else NOT_NAMED
+    hint = "" if unknown is None else _binding(words, unknown[1])
     return reason + (f" ({', '.join(captures[:4])})" if captures else ""), hint
+
+
+def _binding(words: Words, dimension: str | None) -> str:
+    """How what is not known becomes known: the dimensions of the model's inputs can be bound, and nothing else."""
+    terms = words.explored.terms
+    shapes = [terms.values[i].type.shape or () for i in terms.inputs]
+    names = dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str))
+    if dimension in names:
+        return f"--dim {dimension}=SIZE binds it"
+    if names:
+        return f"it follows from others or from the data: bind those of the inputs, --dim {next(iter(names))}=SIZE"
+    return "it follows from the data, so that no --dim binds it"
 
 
 _SAYINGS = {
