@@ -130,3 +130,23 @@ def test_the_command(tmp_path, capsys, json_):
 def test_a_clause_that_a_setting_decides_is_not_counted(tmp_path):
     rules = "target host { option version = 2 composite c(x) = Relu(x) if version >= 2 and x.rank == 1 }\n"
     assert lines(covered(tmp_path, rules=rules), "clause") == ["1:79 x.rank == 1 never asked"]
+
+
+@pytest.mark.parametrize(
+    ("clause", "with_bias", "without"),
+    [
+        ("present(b)", "never fails first", "never true"),
+        ("not present(b)", "never true", "never fails first"),
+        ("(present(b) or x.rank == 4)", "never fails first", "never fails first"),
+        ("(x.rank == 3 or not present(b))", "never true", "never fails first"),
+        ("(if present(b) then x.rank == 4 else x.rank == 3)", "never fails first", "never true"),
+        ("all(b == 1)", "never fails first", "never asked"),
+    ],
+)
+def test_clauses_that_variants_decide(tmp_path, clause, with_bias, without):
+    """What is known as soon as an input is there, or is not, counts like what a match decides."""
+    rules = f"pattern conv(x, w, b?) = Conv(x, const w, const b) if {clause}\n"
+    for bias, why in ((", const b: float32[4] = 1", with_bias), ("", without)):
+        verdict = "is not" if why == "never true" else "is"
+        found = lines(covered(tmp_path, f"{CONV.format(k=3, b=bias)} {verdict} conv", rules=rules), "clause")
+        assert len(found) == 1 and found[0].endswith(f" {why}"), found

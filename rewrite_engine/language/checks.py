@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine import operators
+from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import arithmetic, names, subjects, syntax, values
 from rewrite_engine.language.compile import Code, Compiler, Env, ReadsAbsent, Slots, conjuncts
 from rewrite_engine.language.expand import Builder
@@ -23,8 +24,8 @@ from rewrite_engine.operators.types import ITEM_BITS
 # ---------------------------------------------------------------- guards
 
 
-def guard_checks(compiler: Compiler, guard: syntax.Expr, env: Env) -> list[Check]:
-    """One check per conjunct; those that read an absent capture are left out."""
+def guard_checks(compiler: Compiler, guard: syntax.Expr, env: Env, settled: list[Span]) -> list[Check]:
+    """One check per conjunct; those that read an absent capture are left out, those that always hold `settled`."""
     found = []
     for clause in conjuncts(guard):
         try:
@@ -34,7 +35,9 @@ def guard_checks(compiler: Compiler, guard: syntax.Expr, env: Env) -> list[Check
                 message = f"`{absent}` may be absent here; inside `or` and `not` only present({absent}) may speak of it"
                 raise LoweringError(clause.span, message) from None
             continue
-        if check is not None:
+        if check is None:
+            settled.append(clause.span)
+        else:
             found.append(check)
     return found
 
@@ -273,7 +276,8 @@ def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
         if isinstance(wanted, Unknown):
             return f"`{name}` of {op} cannot be compared: {wanted.reason}"
         rank = _axis_rank(match, node, name)
-        if _same(_axes(found, rank), _axes(wanted, rank)):
+        any_of = wanted.items if isinstance(wanted, values.ValueSet) else (wanted,)
+        if any(_same(_axes(found, rank), _axes(item, rank)) for item in any_of):
             return None
         return f"`{name}` of {op} is {values.show(found)}, not {values.show(wanted)}"
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 
+from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import checks, core, names, syntax
 from rewrite_engine.language.compile import Asked, Compiler, Env, ReadsAbsent
 from rewrite_engine.language.core import CoreRule, PatternNode, Slot, Variant
@@ -123,7 +124,7 @@ def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
         layout.chains,
     )
     given, given_asked = _given(compiler, draft)
-    clauses = _checks(compiler, draft)
+    clauses, settled = _checks(compiler, draft)
     cost, profile = _cost(compiler, draft, source.cost)
     energy, _ = _cost(compiler, draft, source.energy)
     template, template_program = None, None
@@ -149,6 +150,7 @@ def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
     program = Program(
         span=source.span,
         checks=tuple(clauses),
+        settled=tuple(settled),
         given=tuple(given),
         attributes=tuple(i for i in draft.attributes if given[i].run is not _skip),
         template=template_program,
@@ -222,11 +224,15 @@ def _given(compiler: Compiler, draft: Draft) -> tuple[list[Given], dict[int, Ask
     return found, asked_by
 
 
-def _checks(compiler: Compiler, draft: Draft) -> list[Check]:
-    """Types, literals and attributes first, then what the target requires, then guards in the order written."""
+def _checks(compiler: Compiler, draft: Draft) -> tuple[list[Check], list[Span]]:
+    """Types, literals and attributes first, then what the target requires, then guards in the order written.
+
+    And the clauses of guards that hold for every match of this variant.
+    """
     builder, target = draft.builder, draft.source.target
     early: dict[type, list[Check]] = {TypeClause: [], LiteralClause: [], AttributeClause: []}
     late: list[Check] = []
+    settled: list[Span] = []
     for clause in builder.clauses:
         match clause:
             case TypeClause():
@@ -239,13 +245,13 @@ def _checks(compiler: Compiler, draft: Draft) -> list[Check]:
             case EqualClause():
                 late.append(checks.equal_check(compiler, clause))
             case GuardClause():
-                late += checks.guard_checks(compiler, clause.guard, Env(clause.frame, clause.span.file))
+                late += checks.guard_checks(compiler, clause.guard, Env(clause.frame, clause.span.file), settled)
     required: list[Check] = []
     if target is not None:
         for guard in target.requires:
             env = Env(Frame(guard.span.file, NO_NAMES, target), guard.span.file)
-            required += checks.guard_checks(compiler, guard, env)
-    return [check for kind in early.values() for check in kind] + required + late
+            required += checks.guard_checks(compiler, guard, env, settled)
+    return [check for kind in early.values() for check in kind] + required + late, settled
 
 
 def _cost(compiler: Compiler, draft: Draft, cost: syntax.Expr | None) -> tuple[Run | None, str | None]:

@@ -88,7 +88,10 @@ class RestFlags:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything that answers a match. `order` gives kernel inputs: slots, and list captures by name in their place."""
+    """Everything that answers a match. `order` gives kernel inputs: slots, and list captures by name in their place.
+
+    `settled` are the clauses of guards that hold for every match of the variant, such as `present(b)` where it has b.
+    """
 
     span: Span
     checks: tuple[Check, ...]
@@ -103,6 +106,7 @@ class Program:
     order: tuple[int | str, ...]
     rest: Mapping[str, RestFlags] = field(default_factory=dict)
     variables: int = 0
+    settled: tuple[Span, ...] = ()
     capabilities: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] = field(default_factory=dict)
     roofline: tuple[Fraction | None, Fraction | None] = (None, None)  # flops, bandwidth of the target
 

@@ -90,7 +90,12 @@ def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
         def held(match: Match) -> None:
             notes.held.add(key)
 
-        checks = (*(_noted(check, notes) for check in program.checks), Check(rule.span, held))
+        def reached(match: Match) -> None:
+            for span in program.settled:
+                notes.decided[span].add(True)
+
+        noted = (_noted(check, notes) for check in program.checks)
+        checks = (Check(rule.span, reached), *noted, Check(rule.span, held))
         return replace(variant, program=replace(program, checks=checks))
 
     return replace(rule, variants=tuple(map(watched, rule.variants)))
