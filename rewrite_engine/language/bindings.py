@@ -14,6 +14,7 @@ from rewrite_engine.language import syntax
 from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import names_read, walk
+from rewrite_engine.operators import Operator
 from rewrite_engine.operators.types import ITEM_BITS
 
 VALUE, NODE, LIST, ATTRIBUTE, GIVEN, DIMENSION = "value", "node", "list", "attribute", "given", "dimension"
@@ -165,9 +166,18 @@ def _bind_call(work: _Work, call: syntax.CallPattern, optional: bool) -> set[str
                 names.add(keyword.value.name)
         elif isinstance(keyword.value, syntax.Name) and is_capture(work.scope, work.file, keyword.value.name):
             absent = optional or call.optional_call or keyword.optional
-            _note(work, keyword.value.name, keyword.value.span, ATTRIBUTE, absent)
+            operator = work.scope.operator(call.names[0]) if len(call.names) == 1 else None
+            kind = ATTRIBUTE if input_called(operator, keyword.name) is None else VALUE
+            _note(work, keyword.value.name, keyword.value.span, kind, absent)
             names.add(keyword.value.name)
     return names
+
+
+def input_called(operator: Operator | None, name: str) -> int | None:
+    """The position of an input called `name`, where the operator has no such attribute: `axes` of ReduceMean."""
+    if operator is None or not name or name in operator.attributes:
+        return None
+    return next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
 
 
 def is_capture(scope: Scope, file: str, name: str) -> bool:

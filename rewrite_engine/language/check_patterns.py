@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span, did_you_mean
 from rewrite_engine.language import mistakes, syntax
-from rewrite_engine.language.bindings import is_capture
+from rewrite_engine.language.bindings import input_called, is_capture
 from rewrite_engine.language.check_chain import check_chain
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs
+from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs, with_named
 from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope
@@ -78,8 +78,12 @@ def _call(call: syntax.CallPattern, reader: Reader) -> None:
         if operator is None:
             continue
         open_ended = any(isinstance(argument, syntax.Rest) for argument in call.args)
-        inputs(operator, len(call.args), open_ended, call.span, reader.problems)
+        named = [(keyword.name, keyword.span) for keyword in call.keywords]
+        count = with_named(operator, len(call.args), named, reader.problems)
+        inputs(operator, count, open_ended, call.span, reader.problems)
         for keyword in call.keywords:
+            if input_called(operator, keyword.name) is not None:
+                continue
             check_attribute(operator, keyword.name, keyword.value, keyword.span, reader.problems)
         for position, argument in enumerate(call.args):
             _dtype(operator, position, argument, reader)

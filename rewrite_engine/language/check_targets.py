@@ -16,7 +16,7 @@ from rewrite_engine.language.dimensions import COST_NAMES
 from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.overlap import no_dearer
 from rewrite_engine.language.scope import HOST, Scope, TargetScope
-from rewrite_engine.language.walk import names_read
+from rewrite_engine.language.walk import names_read, walk
 
 _LIMITS = {"launch": units.TIME, "flops": units.FLOP_RATE, "bandwidth": units.BANDWIDTH}
 _ENDS = frozenset({"inputs", "outputs"})
@@ -156,7 +156,23 @@ def _reads(tail: syntax.Tail, cost: syntax.Expr | None, energy: syntax.Expr | No
     reader.in_cost, reader.extra = True, reader.extra | _COSTS
     for formula, wanted in ((cost, units.TIME), (energy, units.ENERGY)):
         if formula is not None:
+            before = len(reader.problems)
             read(formula, reader, wanted)
+            if len(reader.problems) == before:
+                _negative(formula, reader, wanted)
+
+
+def _negative(formula: syntax.Expr, reader: Reader, wanted: units.Dimension) -> None:
+    """A cost of numbers alone that is less than nothing; what depends on the match is found out there."""
+    parts = list(walk((formula,)))
+    minus = any(isinstance(part, syntax.Unary | syntax.Binary) and part.op == "-" for part in parts)
+    lets = reader.scope.lets_in(reader.file)
+    if minus and all(part.name in lets for part in parts if isinstance(part, syntax.Name)):
+        from rewrite_engine.language.evaluate import evaluate_quantity
+
+        found = evaluate_quantity(formula, reader.scope, wanted)
+        if isinstance(found, Problem):
+            reader.problems.append(found)
 
 
 def covered(scope: Scope) -> list[Problem]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import syntax
+from rewrite_engine.language.bindings import input_called
 from rewrite_engine.operators import Attribute, Operator
 
 if TYPE_CHECKING:
@@ -45,14 +46,30 @@ def operator_call(call: syntax.Call, name: str, reader: Reader) -> None:
     if operator is None:
         return
     open_ended = any(isinstance(argument, syntax.Rest) for argument in call.args)
-    inputs(operator, len(call.args), open_ended, call.span, reader.problems)
+    named = [(name, value.span) for name, value in call.keywords]
+    count = with_named(operator, len(call.args), named, reader.problems)
+    inputs(operator, count, open_ended, call.span, reader.problems)
     given = set()
     for attribute, value in call.keywords:
+        if input_called(operator, attribute) is not None:
+            continue
         given.add(attribute)
         check_attribute(operator, attribute, value, value.span, reader.problems)
     missing = [a.name for a in operator.attributes.values() if a.required and a.name not in given]
     if missing and not call.like:
         reader.problem(call.span, f"{name} needs the attribute `{missing[0]}`")
+
+
+def with_named(operator: Operator, count: int, keywords: Sequence[tuple[str, Span]], problems: list[Problem]) -> int:
+    """How many inputs there are with those given by name, such as `axes=[1]`; a problem where one is given twice."""
+    reached = count
+    for name, span in keywords:
+        position = input_called(operator, name)
+        if position is not None and position < count:
+            problems.append(Problem(span, f"the input `{name}` of {operator.name} is given twice", _formals(operator)))
+        elif position is not None:
+            reached = max(reached, position + 1)
+    return reached
 
 
 def inputs(operator: Operator, count: int, open_ended: bool, span: Span, problems: list[Problem]) -> None:

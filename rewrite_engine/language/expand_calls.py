@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewrite_engine import operators
 from rewrite_engine.language import core, names, syntax
+from rewrite_engine.language.bindings import input_called
 from rewrite_engine.language.forks import AttributeClause, DraftNode, LiteralClause, TypeClause
 from rewrite_engine.language.names import Frame, LoweringError, Pruned
 
@@ -26,7 +27,7 @@ def operator_node(builder: Builder, op: str, call: syntax.CallPattern, frame: Fr
             inputs.append(builder.build(argument, frame, _optional_input(operator, len(inputs))))
     attributes: list[syntax.KeywordPattern] = []
     for keyword in call.keywords:
-        position = _input_called(operator, keyword.name)
+        position = input_called(operator, keyword.name)
         if position is None:
             attributes.append(keyword)
             continue
@@ -172,13 +173,6 @@ def _optional_input(operator: operators.Operator | None, position: int) -> bool:
         return True
     formal = operator.input(position)
     return formal is None or formal.kind == "optional"
-
-
-def _input_called(operator: operators.Operator | None, name: str) -> int | None:
-    """The position of an input called `name`, where the operator has no such attribute: `axes` of ReduceMean."""
-    if operator is None or name in operator.attributes:
-        return None
-    return next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
 
 
 def as_input(keyword: syntax.KeywordPattern) -> Any:

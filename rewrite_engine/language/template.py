@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from rewrite_engine import operators
 from rewrite_engine.language import syntax
+from rewrite_engine.language.bindings import input_called
 from rewrite_engine.language.compile import Absent, Asked, Compiler, Env, ReadsAbsent, Slots, Sources
 from rewrite_engine.language.core import Template, TemplateNode
 from rewrite_engine.language.declared import Inner
@@ -141,7 +141,7 @@ class TemplateBuilder:
         written: list[tuple[Any, str, Any]] = [(like.span, "", like) for like in call.like]
         written += [(value.span, name, value) for name, value in call.keywords]
         for span, name, value in sorted(written, key=lambda entry: entry[0]):
-            position = _input_called(operator, name)
+            position = input_called(operator, name)
             if position is not None:
                 inputs += [ABSENT] * (position + 1 - len(inputs))
                 inputs[position] = self._reference(value)
@@ -179,9 +179,3 @@ def is_operator(call: syntax.Call) -> bool:
     """Whether a call builds an operator: its name is capitalised, or has a domain."""
     name = call.function.name if isinstance(call.function, syntax.Name) else ""
     return name[:1].isupper() or "::" in name
-
-
-def _input_called(operator: operators.Operator | None, name: str) -> int | None:
-    if operator is None or not name or name in operator.attributes:
-        return None
-    return next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)

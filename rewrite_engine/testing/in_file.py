@@ -157,7 +157,7 @@ def _matches(rules: RuleSet, test: syntax.TestDecl, known: Sequence[CoreRule]) -
     """Whether the graph's results are the roots of a match of one of these patterns, composites or rules."""
     builder, outputs = _graph(rules, test)
     asked = [replace(rule, kind="pattern", target=None) for rule in known]
-    explored = explore(builder.terms(outputs), asked, build(rules))
+    explored = explore(builder.terms(outputs), asked, build(rules).without_costs())
     wanted = tuple(explored.class_of[o] for o in outputs)
     return any(match.roots == wanted for match in explored.matches)
 
@@ -167,7 +167,8 @@ def _becomes(rules: RuleSet, test: syntax.TestDecl) -> str:
     terms = builder.terms(outputs)
     goal, results = _goal(builder, test)
     allow = ("exact", "reassociates", "approximates")
-    explored = explore(terms, rules.rules, build(rules).restrict([HOST]), allow=allow)
+    machine = build(rules).restrict([HOST]).without_costs()
+    explored = explore(terms, rules.rules, machine, allow=allow, trace=True)
     found = _find(explored, goal, len(terms.nodes), results)
     wanted = [explored.class_of[o] for o in outputs]
     if found == wanted:
@@ -184,13 +185,12 @@ def _goal(builder: GraphBuilder, test: syntax.TestDecl) -> tuple[Terms, tuple[in
 
 def _find(explored: Explored, goal: Terms, first: int, results: Sequence[int]) -> list[int | None]:
     """The classes of a goal's results, looked up in the e-graph from its inputs upwards; None where it is not there."""
-    table: dict[object, int] = {}
-    wholes: dict[tuple[int, int], int] = {}
-    for node in explored.enodes:
-        if node.result is not None:
-            wholes[node.inputs[0], node.result] = node.value
-        elif node.fused is None:
-            table[node.op, node.inputs, node.outputs, attribute_key(node.attributes)] = node.value
+    assert explored.graph is not None
+    table: dict[object, tuple[int, ...]] = {}
+    for applied in explored.graph.operators:
+        attributes = attribute_key(applied.attributes)
+        for inputs in {applied.inputs, _ordered(applied.op, applied.inputs)}:
+            table.setdefault((applied.op, inputs, len(applied.outputs), attributes), applied.outputs)
     constants = {
         (str(info.constant.dtype), info.constant.shape, info.constant.tobytes()): number
         for number, info in enumerate(explored.classes)
@@ -203,11 +203,18 @@ def _find(explored: Explored, goal: Terms, first: int, results: Sequence[int]) -
             classes[index] = constants.get((str(array.dtype), array.shape, array.tobytes()))
     for term in goal.nodes[first:]:
         inputs = tuple(ABSENT if i == ABSENT else classes.get(i) for i in term.inputs)
-        whole = table.get((term.op, inputs, len(term.outputs), attribute_key(term.attributes)))
-        for k, output in enumerate(term.outputs):
-            several = len(term.outputs) > 1
-            classes[output] = (wholes.get((whole, k)) if several else whole) if whole is not None else None
+        key = (term.op, inputs, len(term.outputs), attribute_key(term.attributes))
+        found = table.get(key) or table.get((key[0], _ordered(term.op, inputs), *key[2:]), ())
+        known = {o: c for o, c in zip(term.outputs, found, strict=False) if c != ABSENT}
+        classes |= dict.fromkeys(term.outputs) | known
     return [classes.get(i) for i in results]
+
+
+def _ordered(op: str, inputs: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """The inputs as they are looked up: those of a commutative operator in ascending order."""
+    facts = operators.find(op)
+    known = [i for i in inputs if i is not None]
+    return tuple(sorted(known)) if facts is not None and facts.commutative and len(known) == len(inputs) else inputs
 
 
 def _place(rules: RuleSet, test: syntax.TestDecl) -> str:
