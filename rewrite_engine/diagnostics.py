@@ -46,6 +46,12 @@ class RewriteError(Exception):
     status = 2
 
 
+class LimitReached(RewriteError):
+    """A limit of time or size stopped the work before there was any answer."""
+
+    status = 3
+
+
 class PatError(RewriteError):
     """A rule file that does not hold: carries every problem found, errors first in source order."""
 

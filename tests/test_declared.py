@@ -10,11 +10,12 @@ import pytest
 from onnx import helper
 
 from rewrite_engine import api
-from rewrite_engine.diagnostics import PatError
+from rewrite_engine.diagnostics import PatError, RewriteError
 from rewrite_engine.graph.placed import KernelCall
 from rewrite_engine.language import load_text
 from rewrite_engine.language.meaning import expand, infer
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.passes import LowerLoops, Place, PlanMemory, Sequential, load_module, save_module
 from rewrite_engine.testing.in_file import run_file
 
 OPERATORS = """
@@ -158,3 +159,21 @@ def test_a_model_with_such_operators_runs(tmp_path: Path) -> None:
 
     (found,) = bundle.run({"x": x}).values()
     np.testing.assert_allclose(found, np.maximum(silu(silu(x).T), 0), rtol=1e-5, atol=1e-6)
+
+
+def test_the_passes_lower_such_operators_too(tmp_path: Path) -> None:
+    """In a chain, and going on from a saved module: the rules that passes were given know the meanings."""
+    nodes = [helper.make_node("Silu", ["x"], ["a"], domain="com.x"), helper.make_node("Relu", ["a"], ["y"])]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("x", onnx.TensorProto.FLOAT, [2, 3])], [value("y", onnx.TensorProto.FLOAT, None)]
+    )
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.x", 1)]
+    rules, module = load_text(OPERATORS + TARGET), api.load(helper.make_model(graph, opset_imports=imports))
+    placed = Place(rules).run(module)
+    whole = Sequential([Place(rules), LowerLoops(), PlanMemory()])(module)
+    assert whole.memory is not None and whole.lowered.keys() == LowerLoops(rules).run(placed).lowered.keys()
+    save_module(placed, tmp_path / "m")
+    assert LowerLoops().run(load_module(tmp_path / "m", rules)).lowered.keys() == whole.lowered.keys()
+    with pytest.raises(RewriteError, match="there is no loop nest for this operator"):
+        LowerLoops().run(load_module(tmp_path / "m"))

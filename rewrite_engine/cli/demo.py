@@ -23,15 +23,17 @@ def demo(options: argparse.Namespace) -> int:
     module = api.load(model)
     placement = api.place(module, rules)
     api.compile(module, rules, placement=placement).save(options.output)
-    report = check(Bundle.open(options.output), options.seed)
+    bundle = Bundle.open(options.output)
+    if not options.json:  # before the check, which needs more to be installed
+        print(f"$ rewrite-engine compile {model} -p {' -p '.join(RULES)} -o {options.output}")
+        print(summary(placement))
+        print(f"bundle     {options.output}")
+        print(f"$ rewrite-engine run {options.output} --check", flush=True)
+    report = check(bundle, options.seed)
     if options.json:
         found = {"bundle": options.output, "cost": placement.costs.total, "bound": placement.bound,
                  "status": placement.status, "largest_error": report.largest_error, "ok": report.ok}  # fmt: skip
         print(json.dumps(found, indent=1, sort_keys=True))
     else:
-        print(f"$ rewrite-engine compile {model} -p {' -p '.join(RULES)} -o {options.output}")
-        print(summary(placement))
-        print(f"bundle     {options.output}")
-        print(f"$ rewrite-engine run {options.output} --check")
         print("\n".join(check_lines(report)))
     return 0 if report.ok else 1

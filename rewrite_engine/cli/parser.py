@@ -81,6 +81,9 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--input", metavar="F.npz", help="inputs by name (default: seeded random ones)")
     run.add_argument("--output", metavar="F.npz", help="write the outputs there")
     run.add_argument("--check", action="store_true", help="compare with ONNX Runtime on two seeds")
+    run.add_argument("--tolerance", type=_tolerance, metavar="E",
+                     help="with --check: the error allowed, relative to an output's largest magnitude "
+                     "(default: what the model's rounding explains)")  # fmt: skip
     run.add_argument("--each", action="store_true", help="with --check: name the first kernel that differs")
     _engine(run)
     run.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times (default 1)")
@@ -136,6 +139,10 @@ def _natural(text: str) -> int:
 
 def _seconds(text: str) -> float:
     return _number(text, math.inf, "seconds, at least 0")
+
+
+def _tolerance(text: str) -> float:
+    return _number(text, math.inf, "an error of at least 0, such as 1e-3")
 
 
 def _fraction(text: str) -> float:

@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs a bundle; status 1 where the check finds a difference."""
     if options.each and not options.check:
         raise RewriteError("--each compares kernel by kernel: give --check too")
+    if options.tolerance is not None and not options.check:
+        raise RewriteError("--tolerance is what --check allows: give --check too")
     if options.output:
         check_writable(Path(options.output).parent)
     bundle = Bundle.open(options.bundle)
@@ -39,10 +41,12 @@ def run(options: argparse.Namespace) -> int:
         runs.append(executor.times)
     if options.output:
         write_arrays(Path(options.output), outputs)
-    report = check(bundle, options.seed, given, options.engine) if options.check else None
+    report = check(bundle, options.seed, given, options.engine, options.tolerance) if options.check else None
     each = None
     if options.each:
-        each = compare_each(bundle, _reference(bundle), options.seed, inputs=given, engine=options.engine)
+        each = compare_each(
+            bundle, _reference(bundle), options.seed, inputs=given, tolerance=options.tolerance, engine=options.engine
+        )
     times = [min(steps, key=lambda step: step.seconds) for steps in zip(*runs, strict=True)]
     if options.json:
         result = _result(executor.origin, times, outputs, report)
@@ -56,10 +60,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check(
-    bundle: Bundle, seed: int, given: Mapping[str, np.ndarray] | None = None, engine: str = "auto"
+    bundle: Bundle,
+    seed: int,
+    given: Mapping[str, np.ndarray] | None = None,
+    engine: str = "auto",
+    tolerance: float | None = None,
 ) -> CheckReport:
     """The comparison with ONNX Runtime on the model that the bundle was made from."""
-    return compare(bundle, _reference(bundle), seed, inputs=given, engine=engine)
+    return compare(bundle, _reference(bundle), seed, inputs=given, tolerance=tolerance, engine=engine)
 
 
 def _reference(bundle: Bundle) -> bytes:
@@ -74,7 +82,8 @@ def check_lines(report: CheckReport) -> list[str]:
     lines = []
     for found in report.checks:
         seed = "given inputs" if found.seed is None else f"seed {found.seed}"
-        lines.append(f"  {found.output}: {seed}: largest error {found.error:.2e} of {found.magnitude:.4g}")
+        steps = f" ({found.error / found.step:.2f} quantisation steps)" if found.step else ""
+        lines.append(f"  {found.output}: {seed}: largest error {found.error:.2e} of {found.magnitude:.4g}{steps}")
     verdict = "agrees with ONNX Runtime" if report.agrees else "differs from ONNX Runtime"
     if report.agrees and not report.ok:
         verdict += ", but proves nothing (try another --seed, or --input)"
@@ -118,7 +127,14 @@ def _result(
             "largest_error": report.largest_error,
             "tolerance": report.tolerance,
             "outputs": [
-                {"output": c.output, "seed": c.seed, "error": c.error, "repeatable": c.repeatable}
+                {
+                    "output": c.output,
+                    "seed": c.seed,
+                    "error": c.error,
+                    "allowed": c.allowed,
+                    "repeatable": c.repeatable,
+                    "steps": c.error / c.step if c.step else None,
+                }
                 for c in report.checks
             ],
             "problems": list(report.problems),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.ladder import LADDER, LAST_RESORT, Clock, attempt, with_beam
@@ -37,7 +37,7 @@ def solve(
     relative `gap` asked for was reached, or the problem was out of reach of an exact answer. `beam` keeps that many
     states per step for the answer, and merges states for the bound, in place of the exact search. `cutoff` is a known
     solution: it is returned when nothing cheaper is found. Kernels of constants are never chosen. Raises RewriteError
-    when an output cannot be had.
+    when an output cannot be had, LimitReached when the search ends without any answer.
     """
     clock = Clock(time_limit)
     machine = machine_of(problem)
@@ -179,7 +179,7 @@ def _solution(search: _Search) -> Solution:
     """The best answer; its kernels of targets without a launch are gathered into regions too, at the same cost."""
     best = search.best
     if best is None:
-        raise RewriteError("no answer was found; give the extraction more time, or a cutoff to fall back on")
+        raise LimitReached("no answer was found in time; give the search more (--time-limit), or leave the limit out")
     bound = min(search.bound, best.cost)
     free = frozenset(number for number, target in enumerate(search.problem.targets) if not target.launch)
     kernels = [choice.kernel for choice in best.choices]
