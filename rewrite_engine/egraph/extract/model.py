@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 INFINITE = 1 << 56  # picoseconds; larger than any cost, and 60 of them still fit into 64 bits
+HIGHEST = INFINITE >> 2  # a cost from here on is not added up exactly: five hours
 
 
 @dataclass(frozen=True, slots=True)

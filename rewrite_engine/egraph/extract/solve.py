@@ -13,7 +13,7 @@ from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.ladder import LADDER, LAST_RESORT, Clock, attempt, with_beam
-from rewrite_engine.egraph.extract.model import Machine, Way, Ways
+from rewrite_engine.egraph.extract.model import HIGHEST, Machine, Way, Ways
 from rewrite_engine.egraph.extract.order import build_model
 from rewrite_engine.egraph.extract.prepare import machine_of, possible_kernels, reachable, ways_of
 from rewrite_engine.egraph.extract.program import Outcome, Program
@@ -40,9 +40,10 @@ def solve(
     when an output cannot be had, LimitReached when the search ends without any answer.
     """
     clock = Clock(time_limit)
+    problem, kernels = _in_range(problem)
     machine = machine_of(problem)
     roots = tuple(dict.fromkeys(root for root in problem.roots if root[0] not in problem.resident))
-    ways = _reached(ways_of(problem, machine, possible_kernels(problem)), roots)
+    ways = _reached(ways_of(problem, machine, kernels), roots)
     unrolled = _unrolled(problem, machine, ways)
     search = _Search(problem, Fraction(gap), clock, beam, cutoff)
     if not unrolled.cyclic:
@@ -52,6 +53,32 @@ def solve(
         if not search.done:
             _answer_cycles(search, machine, unrolled, roots)
     return _solution(search)
+
+
+def _in_range(problem: Problem) -> tuple[Problem, list[int]]:
+    """What can be had without anything that costs `HIGHEST` or more: a solution below that is the best of all.
+
+    Raises RewriteError when outputs cannot be had so.
+    """
+    launches = [target.launch for target in problem.targets]
+    among = [i for i, kernel in enumerate(problem.kernels) if max(kernel.cost, launches[kernel.target]) < HIGHEST]
+    copies = {copy: cost for copy, cost in problem.copies.items() if cost < HIGHEST}
+    if len(among) == len(problem.kernels) and len(copies) == len(problem.copies):
+        return problem, possible_kernels(problem)
+    possible_kernels(problem)  # what cannot be had at any price has a message of its own
+    targets = tuple(replace(target, launch=min(target.launch, HIGHEST)) for target in problem.targets)
+    cheaper = replace(problem, copies=copies, targets=targets)
+    try:
+        return cheaper, possible_kernels(cheaper, among)
+    except RewriteError as error:
+        raise _beyond(str(error)) from None
+
+
+def _beyond(reason: str) -> RewriteError:
+    return RewriteError(
+        f"every placement costs {HIGHEST:,} or more (ps, or pJ), further than costs are added up; look at the units of "
+        f"the costs: {reason}"
+    )
 
 
 class _Search:
@@ -180,6 +207,8 @@ def _solution(search: _Search) -> Solution:
     best = search.best
     if best is None:
         raise LimitReached("no answer was found in time; give the search more (--time-limit), or leave the limit out")
+    if best.cost >= HIGHEST:
+        raise _beyond(f"the best one found costs {best.cost:,}")
     bound = min(search.bound, best.cost)
     free = frozenset(number for number, target in enumerate(search.problem.targets) if not target.launch)
     kernels = [choice.kernel for choice in best.choices]
