@@ -1,0 +1,229 @@
+"""A match in the making: types, constants and attributes of one variant, drawn operator by operator.
+
+In: a plan and a source of choices. Out: a `Candidate` whose types fit together, whether or not the rule's checks hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rewrite_engine import operators
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.language.core import ABSENT, Facts
+from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.operators.dtypes import is_float
+from rewrite_engine.operators.types import TensorType
+from rewrite_engine.testing.verify.draws import Source, choice
+from rewrite_engine.testing.verify.node_draft import Array, NodeDraft, Shape
+from rewrite_engine.testing.verify.plan import Plan
+from rewrite_engine.testing.verify.samplers import sample
+
+POSITIVE = frozenset({"scale", "y_scale", "x_scale", "var", "input_var", "Scale"})
+"""Operands that are meaningful as positive numbers only."""
+
+SMALL = (0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -2.0, 4.0, -0.5, 0.25)
+SIZES = ((2, 3, 1), (2, 3, 4), (1, 2, 2), (3, 1, 5), (2, 2, 2), (1, 1, 3), (4, 2, 1), (0, 2, 3))
+
+
+class Unfit(Exception):
+    """The operands of a node do not fit it; the message is that of type inference."""
+
+    def __init__(self, node: int, message: str) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """Decisions (`shapes`, `dtypes`, `values` of free slots, `written` attributes), and what follows (`types`, …)."""
+
+    plan: Plan
+    main: str
+    sizes: tuple[int, ...]
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    dtypes: dict[int, str] = field(default_factory=dict)
+    values: dict[int, Array] = field(default_factory=dict)
+    written: list[dict[str, Any]] = field(default_factory=list)
+    types: dict[int, TensorType] = field(default_factory=dict)
+    effective: list[Mapping[str, object]] = field(default_factory=list)
+
+    def facts(self) -> Facts:
+        """What the rule's checks see."""
+        slots = self.plan.variant.slots
+        return Facts(
+            tuple(self.types[k] for k in range(len(slots))),
+            tuple(self.values.get(k) if slot.reads_value else None for k, slot in enumerate(slots)),
+            tuple(k in self.values for k in range(len(slots))),
+            tuple(self.effective),
+            (1,) * len(slots),
+            (False,) * len(slots),
+        )
+
+    def constants(self, slots: tuple[int, ...]) -> list[Array | None]:
+        """The elements of operands where they are known."""
+        return [self.values.get(slot) for slot in slots]
+
+    def forget(self, slot: int) -> None:
+        """Opens a free slot again."""
+        for held in (self.shapes, self.dtypes, self.values):
+            held.pop(slot, None)
+
+
+def start(plan: Plan, source: Source) -> Candidate:
+    """Nothing chosen yet but the main dtype and the sizes that dimensions are drawn from."""
+    main = choice(source, plan.dtypes)
+    found = Candidate(plan, main, choice(source, SIZES))
+    found.written = [dict(given) for given in plan.attributes]
+    return found
+
+
+def settle(c: Candidate, source: Source) -> None:
+    """Chooses what is open, operands first, and works out the types of results. Raises `Unfit`."""
+    variant = c.plan.variant
+    c.types = {}
+    c.effective = []
+    for index, node in enumerate(variant.nodes):
+        _choose(c, index, source)
+        inputs = [None if slot == ABSENT else c.types[slot] for slot in node.inputs]
+        constants = c.constants(node.inputs)
+        try:
+            effective = operators.effective_attributes(node.op, c.written[index], inputs, constants)
+            results = operators.infer_types(node.op, effective, inputs, constants, len(node.outputs))
+        except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
+            raise Unfit(index, str(error)) from None
+        reason = _FITS[node.op](inputs, constants) if node.op in _FITS else ""
+        if reason:
+            raise Unfit(index, reason)
+        c.effective.append(effective)
+        for slot, kind in zip(node.outputs, results, strict=True):
+            if slot != ABSENT:
+                if kind.numel is None or kind.dtype == "?":
+                    raise Unfit(index, f"the type of {node.op} is {kind}")
+                if kind.numel > 40000:
+                    raise Unfit(index, "too large")
+                c.types[slot] = kind
+
+
+def _scalar_bounds(inputs: Sequence[TensorType | None], constants: Sequence[Array | None]) -> str:
+    return "bounds are scalars" if any(kind is not None and kind.shape != () for kind in inputs[1:]) else ""
+
+
+def _scaled(inputs: Sequence[TensorType | None], constants: Sequence[Array | None]) -> str:
+    zero, scale = inputs[2] if len(inputs) > 2 else None, inputs[1]
+    if zero is not None and scale is not None and zero.shape != scale.shape:
+        return "a zero point has the shape of the scale"
+    numbers = constants[1] if len(constants) > 1 else None
+    return "a scale is positive" if numbers is not None and not np.all(numbers.astype(np.float64) > 0) else ""
+
+
+_FITS = {"Clip": _scalar_bounds, "QuantizeLinear": _scaled, "DequantizeLinear": _scaled}
+"""What operators ask of their operands and type inference does not look at; the reason where it does not hold."""
+
+
+def _choose(c: Candidate, index: int, source: Source) -> None:
+    """Draws the open operands and attributes of one node."""
+    plan, node = c.plan, c.plan.variant.nodes[index]
+    facts = operators.find(node.op)
+    slots = node.inputs
+    open_ = [slot for slot in slots if slot != ABSENT and slot not in c.types]
+    dtypes = [_dtype(c, index, k, slot, source) for k, slot in enumerate(slots)]
+    draft = NodeDraft(
+        node.op,
+        source,
+        c.sizes,
+        [slot != ABSENT for slot in slots],
+        dtypes,
+        [None if slot == ABSENT else _shape(c, slot) for slot in slots],
+        [None if slot == ABSENT else c.values.get(slot) for slot in slots],
+        c.written[index],
+        [plan.ranks.get(slot) for slot in slots],
+        frozenset(plan.attributes[index]),
+        len(node.outputs),
+        [formal.name for formal in facts.inputs] if facts is not None else [],
+    )
+    for k, slot in enumerate(slots):
+        if slot in open_ and slot in plan.literals and slot not in c.shapes:
+            draft.values[k] = _literal(plan.literals[slot], dtypes[k])
+            draft.shapes[k] = draft.values[k].shape  # type: ignore[union-attr]
+    sample(draft)
+    for k, slot in enumerate(slots):
+        if slot == ABSENT or slot in c.types:
+            continue
+        shape = draft.shapes[k]
+        assert shape is not None
+        c.shapes[slot], c.dtypes[slot] = shape, dtypes[k]
+        c.types[slot] = TensorType(dtypes[k], shape)
+        held = draft.values[k]
+        if held is not None:
+            with np.errstate(all="ignore"):
+                c.values[slot] = held.astype(numpy_dtype(dtypes[k]))
+        elif slot in plan.known and slot not in c.values:
+            name = draft.formals[min(k, len(draft.formals) - 1)] if draft.formals else ""
+            c.values[slot] = numbers(plan, source, shape, dtypes[k], name in POSITIVE)
+
+
+def _shape(c: Candidate, slot: int) -> Shape | None:
+    if slot in c.types:
+        return c.types[slot].shape  # type: ignore[return-value]
+    return c.shapes.get(slot)
+
+
+def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source) -> str:
+    if slot == ABSENT:
+        return "?"
+    if slot in c.types:
+        return c.types[slot].dtype
+    if slot in c.dtypes:
+        return c.dtypes[slot]
+    own = c.plan.own.get(slot)
+    if own:
+        return c.main if c.main in own else choice(source, own)
+    node = c.plan.variant.nodes[index]
+    facts = operators.find(node.op)
+    formal = facts.input(position) if facts is not None else None
+    if facts is None or formal is None:
+        return c.main
+    for other, known in enumerate(node.inputs):
+        same = facts.input(other)
+        if known != ABSENT and known in c.types and same is not None and same.type == formal.type and not same.mixed:
+            return c.types[known].dtype
+    if c.main in formal.dtypes and position not in facts.host_inputs:
+        return c.main
+    likely = [name for name in ("int64", "float32", "int8", "uint8", "bool", "int32") if name in formal.dtypes]
+    if position in facts.host_inputs or not likely or likely[0] == "int64":
+        return likely[0] if likely else formal.dtypes[0]
+    return choice(source, likely)
+
+
+def _literal(value: object, dtype: str) -> Array:
+    """A literal as the operand that the pattern means."""
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(numpy_dtype(dtype))
+
+
+def numbers(plan: Plan, source: Source, shape: Shape, dtype: str, positive: bool) -> Array:
+    """Elements of a constant: one number everywhere, those that guards name, small ones, or random ones."""
+    target = numpy_dtype(dtype)
+    pool = [*plan.numbers, *SMALL]
+    kind = source.integer(0, 4)
+    count = int(np.prod(shape)) if shape else 1
+    if dtype == "bool":
+        array = np.array([source.integer(0, 1) for _ in range(min(count, 4))] or [0])
+        array = np.resize(array, count)
+    elif kind == 0:
+        array = np.full(count, choice(source, pool))
+    elif kind <= 2 or not is_float(dtype):
+        array = np.resize([choice(source, pool) for _ in range(min(count, 6))] or [0.0], count)
+    else:
+        generator = np.random.default_rng(source.integer(0, 999))
+        array = np.round(generator.standard_normal(count) * 8) / 4 if kind == 3 else generator.standard_normal(count)
+    if positive:
+        array = np.where(array == 0, 1, np.abs(array))
+    with np.errstate(all="ignore"):
+        if not is_float(dtype):
+            array = np.clip(array, 0 if dtype.startswith("u") else -(2**7), 2**7 - 1)
+        return np.asarray(array).reshape(shape).astype(target)

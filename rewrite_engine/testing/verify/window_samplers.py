@@ -1,0 +1,83 @@
+"""How operands of windows and of attention are drawn: convolutions, pools, rotary embeddings."""
+
+from __future__ import annotations
+
+from rewrite_engine.testing.verify.draws import chance, choice
+from rewrite_engine.testing.verify.node_draft import NodeDraft, Shape
+
+
+def _windows(d: NodeDraft, kernel: Shape, sizes: Shape) -> None:
+    """Strides, dilations and pads of a window."""
+    spatial, source = len(kernel), d.source
+    d.attribute("strides", tuple(choice(source, (1, 1, 2)) for _ in kernel))
+    d.attribute("dilations", tuple(choice(source, (1, 1, 1, 2)) for _ in kernel))
+    if "pads" not in d.attributes and "auto_pad" not in d.attributes:
+        if chance(source, 6):
+            d.attributes["auto_pad"] = choice(source, ("SAME_UPPER", "SAME_LOWER", "VALID"))
+        else:
+            d.attributes["pads"] = tuple(choice(source, (0, 0, 1, 2)) for _ in range(2 * spatial))
+
+
+def conv(d: NodeDraft, transposed: bool = False) -> None:
+    source, known = d.source, d.shapes[1]
+    rank = len(known) if known is not None else d.ranks[1] or d.ranks[0] or choice(source, (4, 3, 4, 5))
+    x = d.shapes[0]
+    if x is not None:
+        rank = max(len(x), 3)
+    groups = int(d.attribute("group", choice(source, (1, 1, 1, 2))))
+    depth = d.size() or 1
+    if x is None:
+        channels = known[0] if known is not None and transposed else (known[1] if known is not None else depth) * (
+            1 if known is not None and transposed else groups
+        )  # fmt: skip
+        spatial = tuple(choice(source, (3, 4, 5, 3)) for _ in range(rank - 2))
+        d.settle(0, (choice(source, (1, 2)), channels, *spatial))
+    x = d.shape(0)
+    if d.open(1):
+        kernel = tuple(choice(source, (1, 2, 3, 2)) for _ in range(rank - 2))
+        own = d.size() or 1
+        channels = x[1] if len(x) > 1 else 1
+        if transposed:
+            d.settle(1, (channels, own, *kernel))
+        else:
+            d.settle(1, (own * groups, max(channels // groups, 1), *kernel))
+    w = d.shape(1)
+    _windows(d, w[2:], x[2:])
+    d.settle(2, (w[1] * groups if transposed and len(w) > 1 else w[0] if w else 1,))
+
+
+def pool(d: NodeDraft) -> None:
+    known = d.attributes.get("kernel_shape")
+    rank = len(known) + 2 if isinstance(known, tuple) else d.ranks[0] or choice(d.source, (4, 3, 5))
+    if d.open(0):
+        spatial = tuple(choice(d.source, (3, 4, 5)) for _ in range(rank - 2))
+        d.settle(0, (choice(d.source, (1, 2)), d.size(), *spatial))
+    x = d.shape(0)
+    kernel = d.attribute("kernel_shape", tuple(choice(d.source, (2, 3, 1)) for _ in x[2:]))
+    d.attribute("strides", tuple(choice(d.source, (1, 2)) for _ in kernel))
+    d.attribute("pads", tuple(choice(d.source, (0, 0, min(1, k - 1))) for k in (*kernel, *kernel)))
+
+
+def attention(d: NodeDraft) -> None:
+    q = d.shapes[0]
+    if q is None:
+        d.settle(0, tuple(max(d.size(), 1) for _ in range(4)))
+        q = d.shape(0)
+    if len(q) == 4:
+        keys = max(d.size(), 1)
+        d.settle(1, (q[0], q[1], keys, q[3]))
+        k = d.shape(1)
+        d.settle(2, (q[0], k[1], k[2], max(d.size(), 1)) if len(k) == 4 else k)
+        d.settle(3, (q[2], k[2]) if len(k) == 4 else ())
+
+
+def rotary(d: NodeDraft) -> None:
+    x = d.shapes[0]
+    if x is None:
+        d.settle(0, (choice(d.source, (1, 2)), d.size(), d.size(), choice(d.source, (4, 2, 8))))
+        x = d.shape(0)
+    if len(x) == 4:
+        half = x[3] // 2
+        for position in (1, 2):
+            d.settle(position, (5, half) if d.there(3) else (x[0], x[2], half))
+        d.settle(3, (x[0], x[2]))
