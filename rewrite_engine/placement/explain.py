@@ -163,8 +163,9 @@ def _operator_of(terms: Terms, name: str) -> int:
     what = {value.name: "is a constant" for value in terms.values if value.constant is not None}
     what |= {terms.values[i].name: "is an input of the model" for i in terms.inputs}
     wrong = f"`{name}` {what[name]}" if name in what else f"no operator of the model computes `{name}`"
-    hint = did_you_mean(name, makers) or (f"such as `{next(iter(makers))}`" if makers else "")
-    raise RewriteError(f"--node: {wrong}; give the name of an operator's result" + (f"; {hint}" if hint else ""))
+    hint = did_you_mean(name, makers)
+    mend = f"; {hint}" if hint else f", such as `{next(iter(makers))}`" if makers else ""
+    raise RewriteError(f"--node: {wrong}; give the name of an operator's result{mend}")
 
 
 def _kind(story: Story) -> tuple[object, ...]:
