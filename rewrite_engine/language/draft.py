@@ -164,6 +164,11 @@ def _variant(scope: Scope, draft: Draft, layout: Layout) -> Variant:
         variables=compiler.variables,
         capabilities=source.supports or {},
         roofline=_roofline(compiler, source.target) if asked.supports else (None, None),
+        captures=tuple(
+            (name, layout.node_numbers[cell.node], cell.attribute)
+            for name, cell in draft.frame.cells.items()
+            if cell.state == names.ATTRIBUTE
+        ),
     )
     inputs = tuple(entry for entry in layout.order if isinstance(entry, int))
     return Variant(0, _unique_names(slots), nodes, layout.roots, inputs, template, program)

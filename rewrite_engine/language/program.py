@@ -109,6 +109,7 @@ class Program:
     settled: tuple[Span, ...] = ()
     capabilities: Mapping[str, tuple[tuple[CoreRule, Variant], ...]] = field(default_factory=dict)
     roofline: tuple[Fraction | None, Fraction | None] = (None, None)  # flops, bandwidth of the target
+    captures: tuple[tuple[str, int, str], ...] = ()  # names of attributes: (name, pattern node, attribute)
 
 
 class Match:

@@ -21,6 +21,7 @@ from rewrite_engine.egraph.trace import nearest
 from rewrite_engine.graph.declared import infer_declared
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language.core import CoreRule, RuleSet, Variant
+from rewrite_engine.language.evaluate import plain_value
 from rewrite_engine.language.program import Program
 from rewrite_engine.machine import build
 from rewrite_engine.operators import find
@@ -37,7 +38,8 @@ ENTRIES, STEPS = 2000, 30_000
 class Capture:
     """A name of the rule and what it stands for: a value of the model, by name and type ("float32[1, 3, 8, 8]").
 
-    `value` is "" for what rules made. `elements` are those of a constant with at most `SHOWN` of them.
+    `value` is "" for what rules made. `elements` are those of a constant with at most `SHOWN` of them. For a captured
+    attribute, `type` says whose it is ("perm of Transpose") and `elements` is its value.
     """
 
     name: str
@@ -198,6 +200,10 @@ class _Finder:
             for k, slot in enumerate(form.slots)
             if not slot.name.startswith("$")
         ]
+        assert isinstance(form.program, Program)
+        for name, node, attribute in form.program.captures:
+            value = plain_value(operators[node].attributes.get(attribute))
+            captures.append(Capture(name, "", f"{attribute} of {operators[node].op}", False, value))
         return Matched(rule.name, rule.kind, rule.target or "", rule.span, nodes, tuple(captures))
 
     def _names(self, form: Variant, operators: Sequence[Applied], slots: Mapping[int, int]) -> dict[int, str]:

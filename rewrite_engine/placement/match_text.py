@@ -44,15 +44,26 @@ def _operator(node: MatchedOperator) -> str:
 
 def _capture(capture: Capture) -> str:
     parts = [f"`{capture.value}`" if capture.value else "", capture.type]
-    if capture.constant:
-        parts.append("constant" if capture.elements is None else f"= {capture.elements}")
+    if capture.elements is not None:
+        parts.append(f"= {shown(capture.elements)}")
+    elif capture.constant:
+        parts.append("constant")
     return " ".join(part for part in parts if part)
+
+
+def shown(value: object) -> str:
+    """Elements of a constant or the value of an attribute, lists in brackets as rule files write them."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(shown, value))}]"
+    return f'"{value}"' if isinstance(value, str) else f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _unmatched(matches: Matches, unmatched: Unmatched) -> Iterator[str]:
     miss = unmatched.miss
     if miss is None:
-        yield f"{unmatched.kind} {unmatched.rule} ({unmatched.span}): the model has no {' or '.join(unmatched.wanted)}"
+        ops = unmatched.wanted
+        none = f"no {ops[0]}" if len(ops) == 1 else f"none of {', '.join(ops)}"
+        yield f"{unmatched.kind} {unmatched.rule} ({unmatched.span}): the model has {none}"
         return
     fits = f", {miss.fitting} of {miss.operators} operators fit" if miss.operators > 1 else ""
     at = f"; nearest at `{miss.value}`" if miss.value else ""
