@@ -16,6 +16,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.control import unroll
 from rewrite_engine.graph.draft import Draft, captured, inner_graphs, is_small, replace
 from rewrite_engine.graph.evaluate import QUANTIZERS, UNTRUSTED, evaluate
+from rewrite_engine.graph.foreign import infer_foreign
 from rewrite_engine.graph.markers import OPSET
 from rewrite_engine.graph.onnx_types import Array, proto_type, tensor_proto
 from rewrite_engine.graph.tidy import lift_constants, remove_unused
@@ -85,8 +86,10 @@ def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
         unrolled = unroll(draft)
         if unrolled:
             lift_constants(draft)
-        if not folded and not unrolled:
+        foreign = [] if folded or unrolled else infer_foreign(draft)
+        if not folded and not unrolled and not foreign:
             return
+        declared += foreign
         remove_unused(draft)
         # types inferred so far are weaker than what the next round finds: only the model's own stay
         written = {name for node in draft.graph.node for name in node.output}

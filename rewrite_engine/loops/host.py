@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -35,8 +36,17 @@ def _determinant(inputs: Sequence[Array], attributes: Attributes) -> list[Array]
     return [np.asarray(np.linalg.det(wide)).astype(x.dtype)]
 
 
+def _onnx(inputs: Sequence[Array], attributes: Attributes) -> list[Array]:
+    """An operator through ONNX Runtime. Attributes: operator (its name), model (of this one node, in base64)."""
+    from rewrite_engine.graph.foreign import run_node_model
+
+    content = base64.b64decode(str(attributes["model"]))
+    return [np.asarray(array) for array in run_node_model(content, inputs, str(attributes["operator"]))]
+
+
 HOST_OPERATORS: Mapping[str, Callable[[Sequence[Array], Attributes], list[Array]]] = {
     "determinant": _determinant,
+    "onnx": _onnx,
     "sort": _sort,
 }
 """By name: a function of the input arrays and the attributes that returns the output arrays."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import BodyNode, KernelCall
 from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
 from rewrite_engine.loops.compute import Program
+from rewrite_engine.loops.foreign import host_operator
 from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.operators.types import TensorType
 
@@ -26,7 +27,8 @@ def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[
     """The program of a kernel, its inputs and outputs in the order of the call's, not yet composed.
 
     `types` covers the kernel's inputs and outputs; `constants` holds what is known of its inputs at compile time, where
-    shapes and axes are read. Raises RewriteError for an operator without a compute and an unknown dimension,
+    shapes and axes are read. An operator without a compute becomes a host operator. Raises RewriteError for one that
+    cannot be that, and for an unknown dimension,
     `UnknownValue` for a shape that is only known at run time.
     """
     builder = Builder()
@@ -39,7 +41,7 @@ def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[
         tensors[name] = tensor
         names[tensor.name] = name
     for node in call.body:
-        results = _operator(builder, call, node, tensors, names)
+        results = _operator(builder, call, node, tensors, names, {**call.inner_types, **types})
         for name, tensor in zip(node.outputs, results, strict=False):
             if name:
                 tensors[name] = tensor
@@ -51,17 +53,21 @@ def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[
 
 
 def _operator(
-    builder: Builder, call: KernelCall, node: BodyNode, tensors: Mapping[str, Tensor], names: Mapping[str, str]
+    builder: Builder,
+    call: KernelCall,
+    node: BodyNode,
+    tensors: Mapping[str, Tensor],
+    names: Mapping[str, str],
+    types: Mapping[str, TensorType],
 ) -> list[Tensor]:
     where = f"kernel {call.name}, operator {node.op} ({next((name for name in node.outputs if name), '?')})"
     compute = OPERATORS.get(node.op)
-    if compute is None:
-        mend = _meaning_of(node) if "::" in node.op else did_you_mean(node.op, OPERATORS)
-        raise RewriteError(f"{where}: there is no loop nest for this operator{'; ' + mend if mend else ''}")
     missing = [name for name in node.inputs if name and name not in tensors]
     if missing:
         raise RewriteError(f"{where}: its input {missing[0]} is neither an input of the kernel nor computed before it")
     inputs = [tensors[name] if name else None for name in node.inputs]
+    if compute is None:
+        return host_operator(builder, node, inputs, types, where)
     try:
         results = compute(builder, inputs, node.attributes)
     except NeedsValue as error:
@@ -76,17 +82,11 @@ def _operator(
     except Unsupported as error:
         raise RewriteError(f"{where}: {error}") from error
     except ValueError as error:  # shapes that do not broadcast
-        types = ", ".join("absent" if t is None else f"{t.dtype}{list(t.shape)}" for t in inputs)
-        raise RewriteError(f"{where}: its operands {types} do not fit together: {error}") from error
+        found = ", ".join("absent" if t is None else f"{t.dtype}{list(t.shape)}" for t in inputs)
+        raise RewriteError(f"{where}: its operands {found} do not fit together: {error}") from error
     if sum(1 for name in node.outputs if name) and len(results) < _last_used(node):
         raise RewriteError(f"{where}: {_last_used(node)} outputs expected, its loop nest computes {len(results)}")
     return results
-
-
-def _meaning_of(node: BodyNode) -> str:
-    """The mend for an operator outside the default domain: the declaration that a rule file needs."""
-    operands = ", ".join(f"x{number}" if name else f"x{number}?" for number, name in enumerate(node.inputs, 1))
-    return f"declare its meaning in a rule file, in operators that have one: operator {node.op}({operands}) = …"
 
 
 def _last_used(node: BodyNode) -> int:
