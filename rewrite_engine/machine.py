@@ -16,6 +16,7 @@ from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.language.core import Answer, LinkSpec, RuleSet
 from rewrite_engine.language.evaluate import UnboundCost, evaluate_link_cost
 from rewrite_engine.language.scope import Scope
+from rewrite_engine.language.units import ENERGY
 from rewrite_engine.operators import work
 from rewrite_engine.operators.types import TensorType
 
@@ -27,7 +28,7 @@ NOTHING_MEASURED: Mapping[str, Measured] = {}
 
 
 def picoseconds(seconds: Fraction) -> int:
-    """An exact time, rounded up once to whole picoseconds."""
+    """An exact time, rounded up once to whole picoseconds (an energy: joules to picojoules)."""
     return math.ceil(seconds * 10**12)
 
 
@@ -61,13 +62,17 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """What there is to run on. On a `free` one nothing costs anything: sizes need not be known."""
+    """What there is to run on. On a `free` one nothing costs anything: sizes need not be known.
+
+    `unit` is what costs are in: "ps", or "pJ" (see `by_energy`).
+    """
 
     devices: tuple[Device, ...]
     targets: tuple[Target, ...]
     links: tuple[LinkSpec, ...]
     scope: Scope
     free: bool = False
+    unit: str = "ps"
     measured: Mapping[str, Measured] = field(default_factory=dict)  # costs by the key of `profile("key")`
     _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
 
@@ -94,6 +99,14 @@ class Machine:
         """The same machine where nothing costs anything, for questions about capabilities alone."""
         return replace(self, free=True, _paths={})
 
+    def by_energy(self) -> Machine:
+        """The same machine with energies for costs, in picojoules: of kernels and links; starting a region costs none.
+
+        What has no `energy` counts nothing.
+        """
+        targets = tuple(replace(target, launch=0) for target in self.targets)
+        return replace(self, targets=targets, unit="pJ", _paths={})
+
     def paths(self, size: int) -> Mapping[tuple[str, str], tuple[Hop, ...]]:
         """For a tensor of `size` bytes: the cheapest path between every pair of devices that has one.
 
@@ -118,11 +131,16 @@ class Machine:
     def _hops(self, size: int) -> dict[tuple[str, str], Hop]:
         hops: dict[tuple[str, str], Hop] = {}
         for link in self.links:
-            cost = picoseconds(evaluate_link_cost(link.cost, self.scope, size))
+            cost = picoseconds(self._link(link, size))
             known = hops.get((link.source, link.destination))
             if known is None or cost < known.cost:
                 hops[link.source, link.destination] = Hop(link.source, link.destination, cost)
         return hops
+
+    def _link(self, link: LinkSpec, size: int) -> Fraction:
+        if self.unit == "ps":
+            return evaluate_link_cost(link.cost, self.scope, size)
+        return Fraction(0) if link.energy is None else evaluate_link_cost(link.energy, self.scope, size, ENERGY)
 
     def offer(
         self,
@@ -140,6 +158,10 @@ class Machine:
         """
         if self.free:
             return Offer(rule, 0, "formula")
+        if self.unit == "pJ":
+            return Offer(
+                rule, picoseconds(answer.energy or Fraction(0)), "none" if answer.energy is None else "formula"
+            )
         if answer.cost is not None:
             return Offer(rule, picoseconds(answer.cost), "formula")
         if answer.profile is not None and answer.profile in self.measured:
@@ -182,7 +204,7 @@ class Offer:
 
     rule: str
     cost: int
-    source: str  # "formula" | "profile" | "roofline"
+    source: str  # "formula" | "profile" | "roofline" | "none": an energy that no rule gives
 
 
 def _sized(types: Sequence[TensorType | None], where: str) -> list[TensorType | None]:

@@ -100,7 +100,8 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--strategy", default="optimal", metavar="NAME",
                      help="optimal, priority, largest, op-map or single:TARGET (default optimal)")  # fmt: skip
-    sub.add_argument("--objective", default="latency", metavar="NAME", help="latency (the default)")
+    sub.add_argument("--objective", default="latency", metavar="NAME",
+                     help="latency, makespan, throughput or energy (default latency)")  # fmt: skip
     sub.add_argument(
         "--targets", default="", metavar="A,B", help="only these targets; their order is that of `priority`"
     )

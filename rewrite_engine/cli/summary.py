@@ -13,6 +13,11 @@ def microseconds(picoseconds: int | None) -> str:
     return "-" if picoseconds is None else f"{picoseconds / 10**6:,.3f} us"
 
 
+def amount(value: int | None, unit: str) -> str:
+    """A cost as people read it: a time, or an energy."""
+    return microseconds(value) if unit == "ps" or value is None else f"{value / 10**6:,.3f} uJ"
+
+
 def summary(placement: Placement) -> str:
     """Cost, bound, gap, regions, copies, kernels by target, and the baselines."""
     steps = placement.graph.steps
@@ -25,9 +30,9 @@ def summary(placement: Placement) -> str:
         f"model      {placement.graph.name}",
         f"status     {placement.status} ({placement.strategy}, {placement.objective}); "
         f"saturation {placement.saturation}",
-        f"cost       {microseconds(costs.total)}   kernels {microseconds(costs.kernels)}, "
-        f"copies {microseconds(costs.copies)}, launches {microseconds(costs.launches)}",
-        f"bound      {microseconds(placement.bound)}   gap {placement.gap:.2%}",
+        f"cost       {amount(costs.total, placement.unit)}   kernels {amount(costs.kernels, placement.unit)}, "
+        f"copies {amount(costs.copies, placement.unit)}, launches {amount(costs.launches, placement.unit)}",
+        f"bound      {amount(placement.bound, placement.unit)}   gap {placement.gap:.2%}",
         f"kernels    {len(calls)}   regions {sum(regions.values())}   copies {len(copies)}",
     ]
     for target in placement.machine.targets:
@@ -39,5 +44,5 @@ def summary(placement: Placement) -> str:
     lines.append("baselines")
     for name, cost in sorted(placement.baselines.items(), key=lambda pair: (pair[1] is None, pair[1], pair[0])):
         worse = "" if not cost or not costs.total else f"   {cost / costs.total:.2f}x"
-        lines.append(f"  {name:<16} {microseconds(cost):>16}{worse}")
+        lines.append(f"  {name:<16} {amount(cost, placement.unit):>16}{worse}")
     return "\n".join(lines)

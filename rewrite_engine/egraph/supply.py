@@ -89,7 +89,8 @@ def supply(problem: Problem, regions: Sequence[Sequence[Kernel]]) -> Supply:
     """The cheapest supply that lets all regions run; every need must have a source (see `sources_of`).
 
     Regions are scheduled with any of the cheapest sources; where that gets stuck, dearer sources of the needs that wait
-    are admitted, the cheapest combination first. With one kernel per value there is nothing to choose.
+    are admitted, the cheapest combination first; after many of those, whatever runs. With one kernel per value there is
+    nothing to choose.
     """
     region_reads = region_needs(problem, regions)
     roots = [root for root in dict.fromkeys(problem.roots) if root[0] not in problem.resident]
@@ -99,7 +100,6 @@ def supply(problem: Problem, regions: Sequence[Sequence[Kernel]]) -> Supply:
     base = sum(prices[need][0] for need in needs)
     queue: list[tuple[int, tuple[tuple[Memory, int], ...]]] = [(base, ())]
     seen = {queue[0][1]}
-    failed: Supply | None = None
     for _ in range(_MOST_TRIES):
         if not queue:
             break
@@ -109,7 +109,6 @@ def supply(problem: Problem, regions: Sequence[Sequence[Kernel]]) -> Supply:
         order, waiting = _schedule(region_reads, sources, limit, len(regions))
         if len(order) == len(regions):
             return Supply(tuple(order), _settle(order, region_reads, needs, sources), cost)
-        failed = failed or Supply(tuple(order), {}, cost, tuple(sorted(set(range(len(regions))) - set(order))))
         for need in waiting:
             step = level.get(need, 0) + 1
             if step < len(prices[need]):
@@ -117,8 +116,13 @@ def supply(problem: Problem, regions: Sequence[Sequence[Kernel]]) -> Supply:
                 if following not in seen:
                     seen.add(following)
                     heapq.heappush(queue, (cost + prices[need][step] - prices[need][step - 1], following))
-    assert failed is not None
-    return failed
+    every = {need: prices[need][-1] for need in needs}
+    order, _ = _schedule(region_reads, sources, every, len(regions))
+    stuck = tuple(sorted(set(range(len(regions))) - set(order)))
+    if stuck:
+        return Supply(tuple(order), {}, base, stuck)
+    settled = _settle(order, region_reads, needs, sources)
+    return Supply(tuple(order), settled, sum(source.cost for source in settled.values()))
 
 
 def _schedule(

@@ -24,17 +24,21 @@ from rewrite_engine.language.core import RuleSet
 from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
+from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
+from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
 from rewrite_engine.placement.strategies import Options, Strategy, audited, baselines, find, name_of, optimal
 
-OBJECTIVES = ("latency",)
 LABELS = ("exact", "reassociates", "approximates")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """The chosen kernels, copies and regions. Costs, bound and baselines are picoseconds; `seconds` is per stage."""
+    """The chosen kernels, copies and regions. Costs, bound and baselines are in `unit`; `seconds` is per stage.
+
+    `costs.total` is what the objective says; for `latency` and `energy` that is the sum of the parts beside it.
+    """
 
     graph: PlacedGraph
     machine: Machine
@@ -51,6 +55,7 @@ class Placement:
     classes: int = 0
     rounds: int = 0
     warnings: tuple[str, ...] = ()
+    unit: str = "ps"  # or "pJ"
 
     @property
     def gap(self) -> float:
@@ -65,7 +70,8 @@ def place(
     *,
     name: str = "model",
     strategy: str | Strategy = "optimal",
-    objective: str = "latency",
+    objective: str | Objective = "latency",
+    seed: int = 0,
     targets: Sequence[str] = (),
     mapping: Mapping[str, str] = {},
     fallback: str = "host",
@@ -82,14 +88,16 @@ def place(
     `observe` is told the e-graph, with all its operators, and the kernels chosen from it; `explain` listens there.
 
     `costs` is a table of measurements for `cost profile("key")`, or the file that holds it, see `rewrite_engine.costs`.
-    `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`.
+    `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`; `objective` likewise, see
+    `objectives.Objective`. `seed` is that of searches that are not exact.
     Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing
     can be placed (the message names the value and why).
     """
     measured = costs if isinstance(costs, Mapping) else read_costs(costs)
-    machine = build(rules, measured).restrict(targets) if targets else build(rules, measured)
+    aim = find_objective(objective)
+    machine = aim.machine(build(rules, measured).restrict(targets) if targets else build(rules, measured))
     terms = infer_declared(terms, rules.meanings)
-    _check(machine, terms, objective, mapping, fallback, pins, allow)
+    _check(machine, terms, mapping, fallback, pins, allow)
     if not 0 <= gap < 1 or (time_limit is not None and not time_limit >= 0):
         raise RewriteError(
             f"expected a gap of at least 0 and less than 1, and a time limit of at least 0, in seconds; "
@@ -103,19 +111,24 @@ def place(
     options = Options(tuple(targets), mapping, fallback, time_limit, gap)
     started = time.perf_counter()
     chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
-    solution, others = _choose(explored, chosen, strategy, options)
+    solution, others = _choose(explored, chosen, strategy, options, aim, seed)
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
-    solution = _settle(explored, solution, total, options)
+    if aim.additive:
+        solution = _settle(explored, solution, total, options)
+    else:
+        total = PricedCosts(total.kernels, total.copies, total.launches, aim.measure(graph, machine))
+        solution = _priced(solution, total.total)
     if observe is not None:
         observe(explored, solution)
     seconds["rebuild"] = time.perf_counter() - started
     return Placement(
-        graph, machine, total, solution.bound, solution.status, strategy, objective, explored.saturation, others,
+        graph, machine, total, solution.bound, solution.status, strategy, aim.name, explored.saturation, others,
         {path: digest for path, (_, digest) in sorted(rules.sources.items())}, seconds,
-        explored.size, len(explored.classes), explored.rounds, unmeasured(rules, graph),
+        explored.size, len(explored.classes), explored.rounds,
+        (*unmeasured(rules, graph), *_without_energy(graph)), aim.unit,
     )  # fmt: skip
 
 
@@ -135,13 +148,13 @@ def unmeasured(rules: RuleSet, graph: PlacedGraph) -> tuple[str, ...]:
 
 
 def _choose(
-    explored: Explored, strategy: Strategy, name: str, options: Options
+    explored: Explored, strategy: Strategy, name: str, options: Options, aim: Objective, seed: int
 ) -> tuple[Solution, dict[str, int | None]]:
     """The strategy's solution with a lower bound, and what the baselines cost."""
     known = baselines(explored, options)
-    best = min((s for s in known.values() if s is not None), key=lambda s: s.cost, default=None)
-    proven = solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=best)
-    totals = {key: None if s is None else s.cost for key, s in known.items()}
+    others = [s for s in known.values() if s is not None]
+    proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
+    totals = {key: None if s is None else aim.price(explored, s) for key, s in known.items()}
     if strategy is optimal:
         return proven, totals
     try:
@@ -155,7 +168,25 @@ def _choose(
             f"strategy `{name}` finds no placement: it sends a value where no link leads back; try `optimal`"
         )
     found = audited(name, explored.problem, answer)
-    return replace(found, bound=proven.bound, status="optimal" if found.cost == proven.bound else "feasible"), totals
+    return _priced(replace(found, bound=proven.bound), aim.price(explored, found)), totals
+
+
+def _priced(solution: Solution, cost: int) -> Solution:
+    """The solution at what it costs by the objective; a bound that is higher was one of another price."""
+    bound = min(solution.bound, cost)
+    status = "optimal" if bound == cost else "limit" if solution.status == "limit" else "feasible"
+    return replace(solution, cost=cost, bound=bound, status=status)
+
+
+def _without_energy(graph: PlacedGraph) -> tuple[str, ...]:
+    """A warning where energies are asked for that no rule gives."""
+    silent = dict.fromkeys(s.rule for s in graph.steps if isinstance(s, KernelCall) and s.cost_source == "none")
+    if not silent:
+        return ()
+    shown = ", ".join(f"`{rule}`" for rule in list(silent)[:3]) + (" and others" if len(silent) > 3 else "")
+    return (
+        f"{shown} have no energy and count as 0 pJ; give the capabilities an `energy`, such as `energy macs * 2pJ`",
+    )
 
 
 def _settle(explored: Explored, solution: Solution, total: Costs, options: Options) -> Solution:
@@ -186,14 +217,11 @@ def check_allowed(allow: Sequence[str]) -> None:
 def _check(
     machine: Machine,
     terms: Terms,
-    objective: str,
     mapping: Mapping[str, str],
     fallback: str,
     pins: Mapping[str, str],
     allow: Sequence[str],
 ) -> None:
-    if objective not in OBJECTIVES:
-        raise RewriteError(f"objective `{objective}` is not one of: {', '.join(OBJECTIVES)}")
     check_allowed(allow)
     places = {target.name for target in machine.targets} | {device.name for device in machine.devices}
     used = {node.op for node in terms.nodes}

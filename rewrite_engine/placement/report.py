@@ -39,7 +39,7 @@ def placement_json(
         "rules": [{"path": path, "sha256": digest} for path, digest in placement.rules.items()],
         "strategy": placement.strategy,
         "objective": placement.objective,
-        "unit": "ps",
+        "unit": placement.unit,
         "status": placement.status,
         "saturation": placement.saturation,
         "cost": {"total": total, "kernels": costs.kernels, "copies": costs.copies, "launches": costs.launches},

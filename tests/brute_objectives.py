@@ -1,0 +1,160 @@
+"""The best makespan and throughput of small problems by trying everything; beside `brute_force`, which does latency.
+
+Nothing here is shared with the package but the types of a problem. What serves a read is the cheapest computed or given
+value, as the package defines it: the least cost, where the value is there already before where it is copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from brute_force import _connected_partitions, _has_order, _selections
+
+from rewrite_engine.egraph.problem import Kernel, Problem
+
+Region = list[Kernel]
+Service = dict[tuple[int, int], tuple[int, int, int]]  # (value, device) -> (cost, region or -1, from device)
+
+
+def best_throughput(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
+    """The least load of the busiest device, where it is at most `limit`; TimeoutError beyond the budget."""
+    best: int | None = None
+    for regions, service in _answers(problem, limit, budget):
+        load = [0] * len(problem.devices)
+        for region in regions:
+            target = problem.targets[region[0].target]
+            load[target.device] += target.launch + sum(kernel.cost for kernel in region)
+        for (_, device), (cost, _, source) in service.items():
+            if source != device:
+                for end in (source, device):
+                    load[end] += cost if end else 0
+        if max(load) > limit:
+            continue
+        best = max(load) if best is None else min(best, max(load))
+    return best
+
+
+def best_makespan(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
+    """The least time until every output is there, over all orders of the regions, where it is at most `limit`."""
+    best: int | None = None
+    for regions, service in _answers(problem, limit, budget):
+        found = _earliest(problem, regions, service, limit)
+        if found > limit:
+            continue
+        best = found if best is None else min(best, found)
+    return best
+
+
+def _earliest(problem: Problem, regions: list[Region], service: Service, limit: int) -> int:
+    waits: list[list[tuple[int, int]]] = []
+    for region in regions:
+        waits.append([(service[need][1], service[need][0]) for need in _needs(problem, region)])
+    roots = [service[root] for root in problem.roots if root[0] not in problem.resident]
+    best = limit + 1
+
+    steps = [3000]
+
+    def run(done: dict[int, int], free: dict[int, int]) -> None:
+        nonlocal best
+        steps[0] -= 1
+        if steps[0] < 0:
+            raise TimeoutError
+        if len(done) == len(regions):
+            best = min(best, max((cost + (done[by] if by >= 0 else 0) for cost, by, _ in roots), default=0))
+            return
+        for number, region in enumerate(regions):
+            if number in done or any(by >= 0 and by not in done for by, _ in waits[number]):
+                continue
+            target = problem.targets[region[0].target]
+            start = max(
+                [free.get(target.device, 0), *(cost + (done[by] if by >= 0 else 0) for by, cost in waits[number])]
+            )
+            end = start + target.launch + sum(kernel.cost for kernel in region)
+            if end < best:
+                run({**done, number: end}, {**free, target.device: end})
+
+    run({}, {})
+    return best
+
+
+def _answers(problem: Problem, limit: int, budget: int) -> Iterator[tuple[list[Region], Service]]:
+    """Kernels, regions of them and the cheapest service that can run: all where no device is busy beyond `limit`."""
+    steps = [budget]
+    total = limit * len(problem.devices) + 1
+    for chosen in _selections(problem, [total], steps):
+        kernels = [problem.kernels[k] for k in chosen]
+        together: set[tuple[int, int]] = set()
+        edges: set[tuple[int, int]] = set()
+        lost = False
+        for b, reader in enumerate(kernels):
+            for read in reader.reads:
+                makers = [a for a, k in enumerate(kernels) if k.value == read.value and k.target == reader.target]
+                if read.value in problem.solo:
+                    lost |= not makers
+                    together.update((a, b) for a in makers)
+                if read.device in (None, problem.targets[reader.target].device):
+                    edges.update((a, b) for a in makers)
+        base = sum(kernel.cost for kernel in kernels)
+        busy = [0] * len(problem.devices)
+        for kernel in kernels:
+            busy[problem.targets[kernel.target].device] += kernel.cost
+        if lost or max(busy) > limit:
+            continue
+        for _, parts in _connected_partitions(problem, kernels, edges, together, base, [total]):
+            steps[0] -= 1
+            if steps[0] < 0:
+                raise TimeoutError
+            where = {k: n for n, part in enumerate(parts) for k in part}
+            if any(where[a] != where[b] for a, b in together):
+                continue
+            regions = [[kernels[k] for k in part] for part in parts]
+            service = _service(problem, regions)
+            if service is not None:
+                yield regions, service
+
+
+def _needs(problem: Problem, region: Region) -> list[tuple[int, int]]:
+    device = problem.targets[region[0].target].device
+    made = {kernel.value for kernel in region}
+    needs = []
+    for read in (read for kernel in region for read in kernel.reads):
+        if read.value not in problem.resident and not (read.value in made and read.device in (None, device)):
+            needs.append((read.value, device if read.device is None else read.device))
+    return needs
+
+
+def _service(problem: Problem, regions: list[Region]) -> Service | None:
+    """The cheapest service of every need, all combinations in the order of their cost until one can run."""
+    roots = [root for root in problem.roots if root[0] not in problem.resident]
+    needs = list(dict.fromkeys([n for region in regions for n in _needs(problem, region)] + roots))
+    options = []
+    for value, device in needs:
+        ways = []
+        holders = [(-1, d) for v, d in sorted(problem.given) if v == value]
+        if value not in problem.solo:
+            for number, region in enumerate(regions):
+                home = problem.targets[region[0].target].device
+                holders += [(number, home) for kernel in region if kernel.value == value]
+        for number, home in holders:
+            cost = 0 if home == device else problem.copies.get((value, home, device))
+            if cost is not None:
+                ways.append((cost, number, home))
+        options.append(sorted(ways, key=lambda way: (way[0], way[2] != device, way[1], way[2])))
+    if any(not _runs_inside(region) for region in regions):
+        return None
+    for picked in sorted(itertools.product(*options), key=lambda ways: sum(way[0] for way in ways)):
+        service = dict(zip(needs, picked, strict=True))
+        edges = {(service[n][1], r) for r, region in enumerate(regions) for n in _needs(problem, region)}
+        if _has_order(len(regions), {(a, b) for a, b in edges if a >= 0}):
+            return service
+    return None
+
+
+def _runs_inside(region: Region) -> bool:
+    edges = {
+        (a, b)
+        for a, b in itertools.product(range(len(region)), repeat=2)
+        if any(read.value == region[a].value for read in region[b].reads)
+    }
+    return _has_order(len(region), edges)

@@ -1,0 +1,156 @@
+"""Makespan, throughput and energy: against brute force on small problems, and on a model's road."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from brute_force import layered_problem, random_problem
+from brute_objectives import best_makespan, best_throughput
+
+import rewrite_engine as rw
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.egraph.audit import audit
+from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.objectives.makespan import critical_path, solve_makespan
+from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, schedule
+from rewrite_engine.egraph.objectives.throughput import solve_throughput
+from rewrite_engine.egraph.problem import Problem, Solution
+from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
+
+Solver = Callable[..., Solution]
+Brute = Callable[[Problem, int, int], int | None]
+OBJECTIVES: list[tuple[Solver, Brute]] = [(solve_throughput, best_throughput), (solve_makespan, best_makespan)]
+
+
+def compare(solver: Solver, brute: Brute, seeds: range) -> Counter[str]:
+    """Solves random problems and compares them with brute force."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        problem = random_problem(seed, operators=3 + seed % 5)
+        try:
+            start = solve(problem)
+        except RewriteError:
+            continue
+        found = solver(problem, [start])
+        assert not audit(problem, found.choices).problems
+        assert found.bound <= found.cost
+        assert (found.status == "optimal") == (found.bound == found.cost)
+        seen[found.status] += 1
+        try:
+            best = brute(problem, found.cost, 3_000)
+        except TimeoutError:
+            continue
+        assert best is not None and found.bound <= best, seed
+        if found.status == "optimal":
+            assert best == found.cost, seed
+            seen["equal"] += 1
+    return seen
+
+
+@pytest.mark.parametrize(("solver", "brute"), OBJECTIVES)
+def test_small_problems_are_solved_as_brute_force_does(solver: Solver, brute: Brute) -> None:
+    seen = compare(solver, brute, range(7))
+    assert seen["equal"] >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("solver", "brute"), OBJECTIVES)
+def test_more_small_problems_are_solved_as_brute_force_does(solver: Solver, brute: Brute) -> None:
+    seen = compare(solver, brute, range(7, 150))
+    assert seen["equal"] >= 60
+
+
+@pytest.mark.parametrize("solver", [solve_throughput, solve_makespan])
+def test_a_search_never_ends_worse_than_it_starts_and_repeats_itself(solver: Solver) -> None:
+    problem = layered_problem(25, 3)
+    start = solve(problem)
+    first, second = (solver(problem, [start], tries=40, budget=500) for _ in range(2))
+    assert (first.choices, first.cost, first.bound) == (second.choices, second.cost, second.bound)
+    assert first.bound <= first.cost <= start.cost
+    assert critical_path(problem) <= start.cost
+
+
+def test_a_gap_in_a_schedule_is_filled() -> None:
+    """Task 2 fits on device 0 while task 1 waits for what device 1 computes."""
+    tasks = Tasks([10, 50, 20, 30], [0, 0, 0, 1], [[], [(3, 0)], [], [(0, 5)]], [0, 0, 0, 0], [0, 0, 0, 0])
+    assert schedule(tasks) == (95, [0, 45, 10, 15])
+    assert best_schedule(tasks, 96, 1000) == (95, True)
+    assert best_schedule(tasks, 95, 1000) == (None, True)
+
+
+def test_tasks_that_wait_for_each_other_have_no_schedule() -> None:
+    assert schedule(Tasks([1, 1], [0, 1], [[(1, 0)], [(0, 0)]], [0, 0], [0, 0])) is None
+
+
+RULES = """
+device npu0 { memory 1MiB }
+link host <-> npu0: 1us + bytes / 1GBps  energy bytes * 20pJ
+target host { flops 1GFLOPS  bandwidth 1GBps  supports Relu, Add, MatMul cost 7us energy ops * 9pJ }
+target npu on npu0 { launch 2us  supports Relu, Add, MatMul cost 5us energy ops * 1pJ }
+"""
+MODEL = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[8,8] x) => (float[8,8] y) {
+  a = MatMul(x, x)
+  b = Relu(a)
+  c = MatMul(b, b)
+  d = Relu(x)
+  y = Add(c, d)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def placements(tmp_path_factory: pytest.TempPathFactory) -> dict[str, rw.Placement]:
+    import onnx.parser
+
+    folder = tmp_path_factory.mktemp("objectives")
+    (folder / "rules.pat").write_text(RULES)
+    module = rw.load(onnx.parser.parse_model(MODEL))
+    rules = rw.load_rules(folder / "rules.pat")
+    return {name: rw.place(module, rules, objective=name) for name in ("latency", "makespan", "throughput", "energy")}
+
+
+def test_each_objective_is_best_by_its_own_measure(placements: dict[str, rw.Placement]) -> None:
+    from rewrite_engine.placement.objectives import OBJECTIVES, device_loads
+
+    for name in ("latency", "makespan", "throughput"):
+        mine = placements[name]
+        for other in ("latency", "makespan", "throughput"):
+            assert mine.costs.total <= OBJECTIVES[name].measure(placements[other].graph, mine.machine)
+        assert mine.bound <= mine.costs.total
+        assert all(cost is None or mine.costs.total <= cost for cost in mine.baselines.values())
+    busiest = placements["throughput"]
+    assert busiest.costs.total == max(device_loads(busiest.graph, busiest.machine).values())
+    assert busiest.costs.total < device_loads(placements["latency"].graph, busiest.machine)["npu0"]
+
+
+def parts(graph: PlacedGraph) -> tuple[int, int]:
+    kernels = sum(step.cost for step in graph.steps if isinstance(step, KernelCall))
+    return kernels, sum(step.cost for step in graph.steps if isinstance(step, CopyCall))
+
+
+def test_energies_are_in_picojoules_and_add_up(placements: dict[str, rw.Placement]) -> None:
+    """Two products of 1024 ops and three of 64 at 1 pJ each, a copy of 256 bytes there and back."""
+    placement = placements["energy"]
+    assert (placement.unit, placement.status, placement.warnings) == ("pJ", "optimal", ())
+    assert parts(placement.graph) == (2 * 1024 + 3 * 64, 2 * 256 * 20)
+    assert placement.costs.total == placement.bound == 2 * 1024 + 3 * 64 + 2 * 256 * 20
+
+
+def test_what_has_no_energy_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
+    import onnx.parser
+
+    path = tmp_path_factory.mktemp("rules") / "rules.pat"
+    path.write_text(RULES.replace(" energy ops * 1pJ", ""))
+    placement = rw.place(rw.load(onnx.parser.parse_model(MODEL)), rw.load_rules(path), objective="energy")
+    assert "`npu.supports.0`" in placement.warnings[0] and "0 pJ" in placement.warnings[0]
+
+
+def test_an_unknown_objective_names_the_known_ones() -> None:
+    from rewrite_engine.placement.objectives import find
+
+    with pytest.raises(RewriteError, match="objective `makespam` is not one of: latency, makespan, throughput, energy"):
+        find("makespam")
