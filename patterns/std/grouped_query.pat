@@ -7,7 +7,7 @@ include "std/sdpa.pat"             # sdpa(q, k, v, scale, mask)
 pattern repeated(k: [B, H, L, D]) = Reshape(Expand(Unsqueeze(k, [2]), _) as wide, _) as y
   if wide.shape == [B, H, y.shape[1] // H, L, D] and y.shape == [B, y.shape[1], L, D]
 ## The axis may also come from a reshape: the results' shapes tell.
-rule axis_after_heads: Reshape(k: [_, _, _, _], _) => Unsqueeze(k, [2])
+rule axis_after_heads: Reshape(k: [B, H, L, D], _) as y => Unsqueeze(k, [2]) if y.shape == [B, H, 1, L, D]
 
 pattern gqa(q, k, v, scale, mask?) = sdpa(q, repeated(k), repeated(v), scale, mask)
 

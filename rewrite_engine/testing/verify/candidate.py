@@ -22,6 +22,8 @@ from rewrite_engine.testing.verify.node_draft import Array, NodeDraft, Shape
 from rewrite_engine.testing.verify.plan import Plan
 from rewrite_engine.testing.verify.samplers import sample
 
+Types = Sequence[TensorType | None]
+Constants = Sequence[Array | None]
 POSITIVE = frozenset({"scale", "y_scale", "x_scale", "var", "input_var", "Scale"})
 """Operands that are meaningful as positive numbers only."""
 
@@ -76,7 +78,9 @@ class Candidate:
 def start(plan: Plan, source: Source) -> Candidate:
     """Nothing chosen yet but the main dtype and the sizes that dimensions are drawn from."""
     main = choice(source, plan.dtypes)
-    found = Candidate(plan, main, choice(source, SIZES))
+    named = sorted({int(n) for n in plan.numbers if 2 < n <= 64 and n == int(n)})
+    pools = [*SIZES, *((n, 1, 2 * n) for n in named), *((n, 2, n) for n in named)]
+    found = Candidate(plan, main, choice(source, pools))
     found.written = [dict(given) for given in plan.attributes]
     return found
 
@@ -95,7 +99,7 @@ def settle(c: Candidate, source: Source) -> None:
             results = operators.infer_types(node.op, effective, inputs, constants, len(node.outputs))
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise Unfit(index, str(error)) from None
-        reason = _FITS[node.op](inputs, constants) if node.op in _FITS else ""
+        reason = _FITS[node.op](inputs, constants, effective) if node.op in _FITS else ""
         if reason:
             raise Unfit(index, reason)
         c.effective.append(effective)
@@ -108,11 +112,11 @@ def settle(c: Candidate, source: Source) -> None:
                 c.types[slot] = kind
 
 
-def _scalar_bounds(inputs: Sequence[TensorType | None], constants: Sequence[Array | None]) -> str:
+def _scalar_bounds(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
     return "bounds are scalars" if any(kind is not None and kind.shape != () for kind in inputs[1:]) else ""
 
 
-def _scaled(inputs: Sequence[TensorType | None], constants: Sequence[Array | None]) -> str:
+def _scaled(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
     zero, scale = inputs[2] if len(inputs) > 2 else None, inputs[1]
     if zero is not None and scale is not None and zero.shape != scale.shape:
         return "a zero point has the shape of the scale"
@@ -120,7 +124,13 @@ def _scaled(inputs: Sequence[TensorType | None], constants: Sequence[Array | Non
     return "a scale is positive" if numbers is not None and not np.all(numbers.astype(np.float64) > 0) else ""
 
 
-_FITS = {"Clip": _scalar_bounds, "QuantizeLinear": _scaled, "DequantizeLinear": _scaled}
+def _whole_factors(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
+    whole = all(float(attributes.get(name, 1)).is_integer() for name in ("alpha", "beta"))
+    floats = inputs[0] is not None and is_float(inputs[0].dtype)
+    return "" if whole or floats else "integers are multiplied by whole factors"
+
+
+_FITS = {"Clip": _scalar_bounds, "QuantizeLinear": _scaled, "DequantizeLinear": _scaled, "Gemm": _whole_factors}
 """What operators ask of their operands and type inference does not look at; the reason where it does not hold."""
 
 
@@ -130,7 +140,9 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
     facts = operators.find(node.op)
     slots = node.inputs
     open_ = [slot for slot in slots if slot != ABSENT and slot not in c.types]
-    dtypes = [_dtype(c, index, k, slot, source) for k, slot in enumerate(slots)]
+    dtypes: list[str] = []
+    for k, slot in enumerate(slots):
+        dtypes.append(_dtype(c, index, k, slot, source, dtypes))
     draft = NodeDraft(
         node.op,
         source,
@@ -143,6 +155,7 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
         [plan.ranks.get(slot) for slot in slots],
         frozenset(plan.attributes[index]),
         len(node.outputs),
+        plan.ranks.get(node.outputs[0]) if node.outputs else None,
         [formal.name for formal in facts.inputs] if facts is not None else [],
     )
     for k, slot in enumerate(slots):
@@ -172,7 +185,7 @@ def _shape(c: Candidate, slot: int) -> Shape | None:
     return c.shapes.get(slot)
 
 
-def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source) -> str:
+def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source, before: Sequence[str]) -> str:
     if slot == ABSENT:
         return "?"
     if slot in c.types:
@@ -180,17 +193,21 @@ def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source) -
     if slot in c.dtypes:
         return c.dtypes[slot]
     own = c.plan.own.get(slot)
-    if own:
-        return c.main if c.main in own else choice(source, own)
     node = c.plan.variant.nodes[index]
     facts = operators.find(node.op)
     formal = facts.input(position) if facts is not None else None
+    if facts is not None and formal is not None:
+        for other, known in enumerate(node.inputs):
+            same = facts.input(other)
+            if known == ABSENT or same is None or same.type != formal.type or same.mixed:
+                continue
+            dtype = c.types[known].dtype if known in c.types else before[other] if other < position else None
+            if dtype is not None and (not own or dtype in own):
+                return dtype
+    if own:
+        return c.main if c.main in own else choice(source, own)
     if facts is None or formal is None:
         return c.main
-    for other, known in enumerate(node.inputs):
-        same = facts.input(other)
-        if known != ABSENT and known in c.types and same is not None and same.type == formal.type and not same.mixed:
-            return c.types[known].dtype
     if c.main in formal.dtypes and position not in facts.host_inputs:
         return c.main
     likely = [name for name in ("int64", "float32", "int8", "uint8", "bool", "int32") if name in formal.dtypes]

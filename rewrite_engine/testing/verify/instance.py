@@ -71,9 +71,13 @@ def draw(plans: Plans, index: int, source: Source) -> Instance | None:
     """
     rule = plans.rule
     made = plans.draw(index, source)
-    blind = source.integer(1, 4000) if rule.kind == "rule" and chance(source, 2) else 0
-    view = (lambda c: unknown(c, blind).facts) if blind else Candidate.facts
-    candidate = find_match(made, source, rule, view=view)
+    blind = source.integer(1, 4095) if rule.kind == "rule" and chance(source, 2) else 0
+    candidate = None
+    if blind:
+        candidate = find_match(made, source, rule, attempts=20, view=lambda c: unknown(c, blind).facts)
+        blind = blind if candidate is not None else 0
+    if candidate is None:
+        candidate = find_match(made, source, rule)
     if candidate is None:
         return None
     seed = source.integer(0, 255)
@@ -107,7 +111,6 @@ def unknown(c: Candidate, policy: int) -> Unseen:
     variant, random = c.plan.variant, Seeded(policy)
     symbols: dict[int, tuple[Dimension, ...]] = {}
     types: dict[int, TensorType] = {}
-    names: dict[int, str] = {}
     hides = policy % 2 == 0
     hidden = frozenset(
         slot
@@ -121,15 +124,15 @@ def unknown(c: Candidate, policy: int) -> Unseen:
     for slot in c.plan.free:
         kind = c.types[slot]
         types[slot] = kind
-        bits = [random.integer(0, 2) for _ in range(6)]
+        own = random.integer(0, 3)
         if slot in c.values or not kind.shape:
             continue
         shape: list[Dimension] = list(kind.shape)
         for axis, size in enumerate(kind.shape):
             assert isinstance(size, int)
-            if bits[axis % 6] == 1:
-                shape[axis] = names.setdefault(size, f"N{size}")
-            elif bits[axis % 6] == 2 and policy % 3 == 0:
+            if (policy >> 4 >> min(size, 7)) & 1:  # the same for all dimensions of a size
+                shape[axis] = f"N{size}"
+            elif own == 3 and policy % 3 == 0:
                 shape[axis] = f"M{slot}_{axis}"
         if shape != list(kind.shape):
             symbols[slot] = tuple(shape)

@@ -37,6 +37,7 @@ class NodeDraft:
     ranks: list[int | None]  # what the operands' ranks should be, where the pattern says so
     fixed: frozenset[str] = frozenset()  # attributes that the pattern gives
     n_outputs: int = 1
+    result_rank: int | None = None  # what the pattern says of the first result
     formals: list[str] = field(default_factory=list)
 
     def open(self, position: int) -> bool:

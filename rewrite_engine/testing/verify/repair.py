@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rewrite_engine import operators
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language import subjects, values
 from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Refusal
@@ -117,6 +118,8 @@ def first_failing(plan: Plan, match: Match, skip: int | None = None) -> int | No
 def _reopen(c: Candidate, source: Source, index: int) -> None:
     """Draws a node's operands and open attributes again; where they are results, something before it."""
     node = c.plan.variant.nodes[index]
+    if source.integer(0, 3) and _fit(c, source, index):
+        return
     c.written[index] = dict(c.plan.attributes[index])
     free = [slot for slot in node.inputs if slot in c.plan.free and slot not in c.plan.literals]
     if not free or source.integer(0, 2) == 2:
@@ -126,6 +129,31 @@ def _reopen(c: Candidate, source: Source, index: int) -> None:
     for other in range(index):
         if source.integer(0, 3) == 3:
             c.written[other] = dict(c.plan.attributes[other])
+
+
+def _fit(c: Candidate, source: Source, index: int) -> bool:
+    """Makes one operand fit the other, where the operator says how; whether something was changed."""
+    node = c.plan.variant.nodes[index]
+    facts = operators.find(node.op)
+    present = [slot for slot in node.inputs if slot != ABSENT]
+    if len(present) < 2 or any(slot not in c.types for slot in present[:2]) or facts is None:
+        return False
+    a, b = (present[0], present[1]) if source.integer(0, 2) else (present[1], present[0])
+    shape = [int(n) for n in c.types[a].shape or ()]  # type: ignore[arg-type]
+    other = [int(n) for n in c.types[b].shape or ()]  # type: ignore[arg-type]
+    if node.op == "MatMul" and len(shape) >= 2 and len(other) >= 2:
+        left = a == node.inputs[0]
+        other[-2 if left else -1] = shape[-1 if left else -2]
+        other[:-2] = shape[:-2] if len(other) == len(shape) else other[:-2]
+        _set_shape(c, source, b, other)
+        return True
+    if (facts.pointwise and node.op not in _FIXED) or node.op == "Concat":
+        _set_shape(c, source, b, shape)
+        return True
+    return False
+
+
+_FIXED = frozenset({"Clip", "Cast"})
 
 
 def _upstream(c: Candidate, slots: Sequence[int]) -> list[int]:
@@ -253,17 +281,40 @@ def _set_shape(c: Candidate, source: Source, slot: int, shape: Sequence[int]) ->
         array = np.asarray(shape, np.int64)
         c.values[inputs[1]], c.shapes[inputs[1]] = array, array.shape
         return
-    if source.integer(0, 1) and len(shape) == (c.types[inputs[0]].rank if inputs[0] != ABSENT else -1):
-        perm = c.effective[index].get("perm")
-        if isinstance(perm, tuple) and len(perm) == len(shape):
-            moved = [0] * len(shape)
-            for k, axis in enumerate(perm):
-                moved[axis] = shape[k]
-            _set_shape(c, source, inputs[0], moved)
-            return
-        _set_shape(c, source, inputs[0], limited(tuple(shape)))
+    back = _back(c, index, slot, shape)
+    if back and source.integer(0, 4):
+        for operand, wanted in back:
+            _set_shape(c, source, operand, wanted)
         return
     _anything(c, source, (slot,))
+
+
+def _back(c: Candidate, index: int, slot: int, shape: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Shapes of operands that would give a result of this shape, by what the operator does; empty where unknown."""
+    node = c.plan.variant.nodes[index]
+    facts, first = operators.find(node.op), node.inputs[0] if node.inputs else ABSENT
+    if facts is None or first == ABSENT or first not in c.types:
+        return []
+    perm = c.effective[index].get("perm") if index < len(c.effective) else None
+    rank = c.types[first].rank
+    if node.op == "Transpose" and isinstance(perm, tuple) and len(perm) == len(shape):
+        moved = [0] * len(shape)
+        for k, axis in enumerate(perm):
+            moved[axis] = shape[k]
+        return [(first, moved)]
+    if node.op == "MatMul" and len(shape) >= 2 and rank is not None and rank >= 2:
+        a = [int(n) for n in c.types[first].shape or ()]  # type: ignore[arg-type]
+        b = [int(n) for n in c.types[node.inputs[1]].shape or ()]  # type: ignore[arg-type]
+        if len(b) >= 2:
+            return [(first, [*shape[:-1], a[-1]]), (node.inputs[1], [*shape[:-2][: len(b) - 2], a[-1], shape[-1]])]
+    if facts.pointwise:
+        whole = c.types[slot].shape
+        like = [(s, list(shape)) for s in node.inputs if s != ABSENT and c.types[s].shape == whole]
+        return like or [(first, list(shape))]
+    if node.op == "Unsqueeze" and node.inputs[1] in c.values:
+        axes = {int(axis) % len(shape) for axis in c.values[node.inputs[1]].reshape(-1)} if shape else set()
+        return [(first, [n for k, n in enumerate(shape) if k not in axes])]
+    return [(first, list(limited(tuple(shape))))] if rank == len(shape) else []
 
 
 def _set_attribute(c: Candidate, source: Source, node: int, name: str, value: object) -> None:

@@ -99,7 +99,7 @@ def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) ->
     order = list(range(len(rule.variants)))
     if options.database:
         failure = kept(plans, examine(options), _key(rule), options.database)
-    count = max(options.examples, min(2 * len(order), 2 * options.examples))
+    count = max(options.examples, min(2 * len(order), options.examples * 3 // 2))
     for k in range(count if failure is None else 0):
         index = order[k * max(1, len(order) // count) % len(order)] if len(order) > count else order[k % len(order)]
         failure = _attempt(plans, index, ("verify", options.seed, rule.name, k), options, tally)

@@ -13,7 +13,7 @@ import numpy as np
 
 from rewrite_engine.testing.verify.draws import chance, choice, shuffled
 from rewrite_engine.testing.verify.node_draft import NodeDraft, joined
-from rewrite_engine.testing.verify.window_samplers import attention, conv, pool, rotary
+from rewrite_engine.testing.verify.window_samplers import attention, conv, pool, qlinear_conv, qlinear_matmul, rotary
 
 Sampler = Callable[[NodeDraft], None]
 
@@ -107,8 +107,10 @@ def _reshape(d: NodeDraft) -> None:
         return
     source, size = d.source, math.prod(x)
     kind = source.integer(0, 6)
-    if kind == 0:
-        target: list[int] = list(x)
+    if d.result_rank is not None and source.integer(0, 7):
+        target: list[int] = _of_rank(d, list(x), d.result_rank)
+    elif kind == 0:
+        target = list(x)
     elif kind == 1:
         target = [*x, 1] if chance(source, 2) else [1, *x]
     elif kind == 2:
@@ -125,6 +127,21 @@ def _reshape(d: NodeDraft) -> None:
     if target and size and chance(source, 3):
         target[source.integer(0, len(target) - 1)] = -1
     d.whole(1, target)
+
+
+def _of_rank(d: NodeDraft, x: list[int], rank: int) -> list[int]:
+    """The sizes merged or split, at some place each time, until there are so many."""
+    source = d.source
+    while len(x) > max(rank, 1):
+        at = source.integer(0, len(x) - 2)
+        x[at : at + 2] = [x[at] * x[at + 1]]
+    while len(x) < rank:
+        at = source.integer(0, len(x))
+        size = x[at] if at < len(x) else 1
+        divisors = [k for k in range(1, size + 1) if size % k == 0] or [1]
+        divisor = choice(source, divisors)
+        x[at : at + 1] = [divisor, size // divisor] if at < len(x) else [1]
+    return x
 
 
 def _axes(d: NodeDraft, rank: int, only: list[int] | None = None) -> list[int]:
@@ -209,11 +226,14 @@ def _split(d: NodeDraft) -> None:
 def _slice(d: NodeDraft) -> None:
     x = d.shape(0, least=1)
     source = d.source
+    known = next((value.size for value in d.values[1:] if value is not None), None)
     axes = [axis for axis in range(len(x)) if chance(source, 2)] or [0]
+    if known is not None:
+        axes = shuffled(source, range(max(len(x), known)))[:known]
     if d.there(3) and d.values[3] is not None:
         axes = [int(a) for a in d.values[3].reshape(-1)]
     elif not d.there(3):
-        axes = list(range(min(source.integer(1, 2), len(x))))
+        axes = list(range(known if known is not None else min(source.integer(1, 2), len(x))))
     starts, ends, steps = [], [], []
     for axis in axes:
         n = x[axis] if -len(x) <= axis < len(x) else 1
@@ -335,6 +355,8 @@ SAMPLERS: Mapping[str, Sampler] = {
     "MatMul": _matmul,
     "MaxPool": pool,
     "Pad": _pad,
+    "QLinearConv": qlinear_conv,
+    "QLinearMatMul": qlinear_matmul,
     "QuantizeLinear": _quantise,
     "RMSNormalization": _normalised,
     "Reshape": _reshape,

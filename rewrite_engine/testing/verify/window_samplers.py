@@ -81,3 +81,24 @@ def rotary(d: NodeDraft) -> None:
         for position in (1, 2):
             d.settle(position, (5, half) if d.there(3) else (x[0], x[2], half))
         d.settle(3, (x[0], x[2]))
+
+
+def qlinear_conv(d: NodeDraft) -> None:
+    """Codes of images and weights; one scale and zero point for each."""
+    x = d.shape(0, least=4, most=4)
+    if len(x) == 4 and d.open(3):
+        d.settle(3, (max(d.size(), 1), x[1], choice(d.source, (1, 2)), choice(d.source, (1, 2))))
+    d.attribute("group", 1)
+    w = d.shape(3)
+    _windows(d, w[2:], x[2:])
+    d.settle(8, (w[0] if w else 1,))
+    for position in (1, 2, 4, 5, 6, 7):
+        d.settle(position, ())
+
+
+def qlinear_matmul(d: NodeDraft) -> None:
+    """Codes of two matrices; one scale and zero point for each."""
+    x = d.shape(0, least=2, most=4)
+    d.settle(3, (x[-1] if x else 1, max(d.size(), 1)))
+    for position in (1, 2, 4, 5, 6, 7):
+        d.settle(position, ())
