@@ -49,6 +49,14 @@ def build_parser() -> argparse.ArgumentParser:
     check = verb("check", "report every problem in rule files", "rules", "check")
     check.add_argument("files", nargs="+", metavar="FILE.pat")
 
+    fmt = verb("fmt", "format rule files: spaces, indentation, blank lines", "fmt", "fmt")
+    fmt.add_argument("files", nargs="+", metavar="FILE.pat")
+    fmt.add_argument("--check", action="store_true", help="change nothing; status 1 where a file is not in the format")
+
+    init = verb("init", "print a rule file to start from", "init", "init")
+    init.add_argument("target", metavar="TARGET", help="the name of the target that it describes")
+    init.add_argument("-o", "--output", metavar="FILE", help="write it there, where there is no file yet")
+
     test = verb("test", "run the tests in rule files", "rules", "test")
     test.add_argument("files", nargs="+", metavar="FILE.pat")
     test.add_argument(

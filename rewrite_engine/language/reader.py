@@ -24,7 +24,7 @@ SEVERAL = {
     "LIMIT": ("launch", "flops", "bandwidth"),
 }
 """Terminals with several spellings."""
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""[ \t]+ | (\n) | \#[^\n]*
     | ([A-Za-z_][A-Za-z0-9_]*) ((?:\.[A-Za-z0-9_.]*)?::[A-Za-z0-9_]+)?
     | ([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ((?![eE][+-]?[0-9])[A-Za-z_][A-Za-z0-9_]*)?
@@ -82,7 +82,7 @@ def tokens(source: str, known: Tables) -> Tokens | None:
     add_text, add_kind, add_word = found.texts.append, found.kinds.append, found.words.append
     add_line, add_column = found.lines.append, found.columns.append
     line, before = 1, -1
-    for match in _TOKEN.finditer(source):
+    for match in TOKEN.finditer(source):
         group = match.lastindex
         if group is None:
             continue

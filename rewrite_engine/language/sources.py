@@ -81,6 +81,15 @@ def read(paths: Sequence[str | Path], search: Sequence[Path]) -> Sources:
     return result
 
 
+def text_of(path: str | Path) -> str:
+    """The text of one file at a path; `RewriteError` where there is none or it cannot be read."""
+    place = Path(path)
+    if not place.is_file():
+        found = "found a folder" if place.is_dir() else "there is none"
+        raise RewriteError(f"{path}: expected a rule file, {found}")
+    return _text(place, str(path))
+
+
 def read_text(text: str, path: str, search: Sequence[Path]) -> Sources:
     """As `read`, for a text; its includes are looked for beside `path`."""
     result = Sources(named=[path])
