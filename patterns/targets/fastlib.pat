@@ -3,7 +3,8 @@
 ##
 ## Where the numbers come from: four cores of 1.5 GHz with one 128-bit fused multiply-add every second cycle peak at 24
 ## GFLOPS; all four together draw 8 GB/s from the bus. Entering the library (thread pool, scratch memory) costs half a
-## microsecond, each primitive in it another 0.2 us.
+## microsecond, each primitive in it another 0.2 us. A dot product instruction multiplies sixteen codes of eight bits in
+## the place of four floats: 48 GMACS.
 
 include "machines/cores.pat"
 include "std/activations.pat"
@@ -13,11 +14,20 @@ include "std/batch_norm.pat"
 include "std/conv.pat"
 include "std/gelu.pat"
 include "std/layer_norm.pat"
+include "std/qdq.pat"
+include "std/qdq_conv.pat"
+include "std/qdq_softmax.pat"
+include "std/qdq_dynamic.pat"
+include "std/qlinear.pat"
 
 let primitive = 200ns
 let peak = 24GFLOPS
+let dots = 48GMACS
 let bus = 8GBps
 let real(x) = x.dtype == float32
+let moved(x) = x.dtype in {float32, int8, uint8}
+## Accumulators are scaled by a 32-bit number and a shift to the right.
+let scales(factor) = all(factor >= 0.00000000023283064) and all(factor < 256)
 let depthwise(c) = c.group > 1 and c.group == c.inputs[0].shape[1]
 
 target fastlib on host {
@@ -60,8 +70,48 @@ target fastlib on host {
     with factor = factor
     cost primitive + max(flops / peak, bytes / bus)
 
+  ## Codes of eight bits, with weights of int8 around zero and biases that count steps of the accumulator.
+  composite conv_q8(x: q8[_, _, _, _], w: int8[...], b?: int32[_]) = codes_out(conv, ys, yz) as y
+    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?)
+    if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys) and (conv.group == 1 or depthwise(conv))
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost primitive + max(if depthwise(conv) then macs / (dots / 3) else macs / dots, bytes / bus)
+  composite gemm_q8(x: q8[_, _], w: int8[_, _], b?: int32[_]) = codes_out(gemm, ys, yz) as y
+    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?, transA=0, transB=1, alpha=1,
+                      beta=1)
+    if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost primitive + max(macs / dots, bytes / bus)
+  composite matmul_q8(x: q8[...], w: int8[_, _]) =
+      codes_out(MatMul(codes_in(x, xs, xz), column_weights(w, ws)), ys, yz) as y
+    if y.dtype == x.dtype and scales(xs * ws / ys)
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost primitive + max(macs / dots, bytes / bus)
+  composite add_q8(a: q8[...], b: q8[...]) = codes_out(Add(codes_in(a, sa, az), codes_in(b, sb, bz)), ys, yz) as y
+    if y.dtype == a.dtype and b.dtype == a.dtype and scales(sa / ys) and scales(sb / ys)
+    with factor_a = sa / ys, factor_b = sb / ys, zero_a = az, zero_b = bz, zero_out = yz
+    cost primitive + max(flops / peak, bytes / bus)
+  composite pool_q8(x: q8[_, _, _, _]) = codes_out({AveragePool, GlobalAveragePool}(codes_in(x, xs, xz)), ys, yz) as y
+    if y.dtype == x.dtype and scales(xs / ys)
+    with factor = xs / ys, zero_in = xz, zero_out = yz
+    cost primitive + max(flops / peak, bytes / bus)
+  composite softmax_q8(x: q8[...]) = qdq_softmax(x, step)
+    with scale = step
+    cost primitive + max(flops / peak, bytes / bus)
+  ## The left side is quantised as the model runs.
+  composite dynamic_matmul(a: uint8[...], zero, step, w: int8[_, _], b?: float32[_]) =
+      dynamic_linear(a, zero, step, w, b)
+    cost primitive + max(macs / dots, bytes / bus)
+  ## One scale for the whole tensor.
+  supports QuantizeLinear(x, const s, const z) as y, DequantizeLinear(x, const s, const z) as y
+    if moved(x) and moved(y) and per_tensor(s)
+    cost primitive + max(flops / peak, bytes / bus)
+  supports DynamicQuantizeLinear(x)
+    cost primitive + max(flops / peak, bytes / bus)
+
   ## Pooling in two dimensions.
-  supports MaxPool(x), AveragePool(x), GlobalAveragePool(x), GlobalMaxPool(x) if real(x) and x.rank == 4
+  supports MaxPool(x) if moved(x) and x.rank == 4 cost primitive + max(flops / peak, bytes / bus)
+  supports AveragePool(x), GlobalAveragePool(x), GlobalMaxPool(x) if real(x) and x.rank == 4
     cost primitive + max(flops / peak, bytes / bus)
   ## One pass over contiguous data; a broadcast operand is read once.
   supports Add(a, b), Sub(a, b), Mul(a, b), Div(a, b), Max(a, b), Min(a, b) if real(a)
@@ -77,9 +127,9 @@ target fastlib on host {
   supports MatMul(a, b) if real(a)
     cost primitive + max(flops / peak, bytes / bus)
   ## Blocked, so that reading and writing both stream.
-  supports Transpose(x), Pad(x, const _, _, _) if real(x) cost primitive + bytes / bus
-  supports Concat(*xs) if all(real(x) for x in xs) and len(xs) <= 8 cost primitive + bytes / bus
-  supports Reshape(x, _), Flatten(x) if real(x) cost view_cost
+  supports Transpose(x), Pad(x, const _, _, _) if moved(x) cost primitive + bytes / bus
+  supports Concat(*xs) if all(moved(x) for x in xs) and len(xs) <= 8 cost primitive + bytes / bus
+  supports Reshape(x, _), Flatten(x) if moved(x) cost view_cost
 }
 
 test "convolution, bias and relu6": fastlib runs
@@ -134,10 +184,179 @@ test "a head of 512":
   MatMul(Softmax(Div(MatMul(q: float32[1, 1, 16, 512], k: float32[1, 1, 512, 16]), const c: float32[] = 22.627417),
                  axis=-1), v: float32[1, 1, 16, 512]) is not softmax_attention
 
+test "a convolution of codes, its bias and relu":
+  fastlib runs
+  QuantizeLinear(Relu(Conv(dx, dw, db, pads=[1, 1, 1, 1])), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  in conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[8], const bs: float32[] = 0.125, const bz: int32[] = 0)
+test "a depthwise convolution of signed codes":
+  fastlib runs QuantizeLinear(Conv(dx, dw, group=16), const ys: float32[] = 0.75, const yz: int8[] = 3) in conv_q8
+  where dx = DequantizeLinear(x: int8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: int8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 1, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "codes to codes of another type":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: int8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a bias of other steps":
+  QuantizeLinear(Conv(dx, dw, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[8], const bs: float32[] = 0.25, const bz: int32[] = 0)
+test "a factor that vanishes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a factor of 256":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "weights of uint8": QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: uint8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: uint8[] = 0)
+test "codes of weights that are computed":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "two groups of codes":
+  QuantizeLinear(Conv(dx, dw, group=2), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_q8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 8, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier of codes":
+  fastlib runs QuantizeLinear(Gemm(dx, dw, db, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) in gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[16], const bs: float32[] = 0.125, const bz: int32[] = 0)
+test "a classifier to another type":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: int8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier whose bias has other steps":
+  QuantizeLinear(Gemm(dx, dw, db, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[16], const bs: float32[] = 0.25, const bz: int32[] = 0)
+test "a classifier with a factor that vanishes":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier with a factor of 256":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "weights in columns":
+  QuantizeLinear(Gemm(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a scaled product of codes":
+  QuantizeLinear(Gemm(dx, dw, alpha=0.5, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_q8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product of codes":
+  fastlib runs QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) in matmul_q8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product to another type":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: int8[] = 3) is not matmul_q8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product with a factor that vanishes":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_q8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product with a factor of 256":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not matmul_q8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product of codes that are both computed":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_q8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(w: int8[64, 16], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a sum of codes and relu":
+  fastlib runs QuantizeLinear(Relu(Add(da, db)), const ys: float32[] = 0.75, const yz: uint8[] = 3) in add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a sum to another type":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: int8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a sum of two types": QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: int8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: int8[] = 2)
+test "a left operand that vanishes":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 1e-12, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a right operand that vanishes":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 1e-12, const zb: uint8[] = 2)
+test "a left operand of 256 steps":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 192, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a right operand of 256 steps":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_q8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 192, const zb: uint8[] = 2)
+test "an average of codes":
+  fastlib runs QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  in pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average of whole images of codes":
+  fastlib runs QuantizeLinear(GlobalAveragePool(dx), const ys: float32[] = 0.75, const yz: uint8[] = 3) in pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average of another type":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: int8[] = 3) is not pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average that vanishes":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 1e-12, const xz: uint8[] = 1)
+test "an average of 256 steps":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 192, const xz: uint8[] = 1)
+test "an average of a signal of codes":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2]), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not pool_q8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of codes":
+  fastlib runs QuantizeLinear(Softmax(dx), const ys: float32[] = 0.00390625, const yz: uint8[] = 0) in softmax_q8
+  where dx = DequantizeLinear(x: uint8[4, 16], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of codes with other steps":
+  QuantizeLinear(Softmax(dx), const ys: float32[] = 0.005, const yz: uint8[] = 0) is not softmax_q8
+  where dx = DequantizeLinear(x: uint8[4, 16], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "a product quantised as it runs":
+  fastlib runs Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) in dynamic_matmul
+  where m = MatMulInteger(a: uint8[2, 8], const w: int8[8, 4], z: uint8[])
+test "a product of signed codes quantised as it runs":
+  Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is not dynamic_matmul
+  where m = MatMulInteger(a: int8[2, 8], const w: int8[8, 4], z: int8[])
+test "a product with unsigned weights":
+  Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is not dynamic_matmul
+  where m = MatMulInteger(a: uint8[2, 8], const w: uint8[8, 4], z: uint8[])
+test "encoding and decoding": fastlib runs
+  DequantizeLinear(QuantizeLinear(x: float32[2, 8], const s: float32[] = 0.5, const z: int8[] = 3), s, z)
+test "encoding with a scale per channel": fastlib rejects
+  QuantizeLinear(x: float32[2, 8], const s: float32[2] = 0.5, const z: int8[2] = 3, axis=0)
+test "encoding half precision": fastlib rejects
+  QuantizeLinear(x: float16[2, 8], const s: float16[] = 0.5, const z: int8[] = 3)
+test "encoding to sixteen bits": fastlib rejects
+  QuantizeLinear(x: float32[2, 8], const s: float32[] = 0.5, const z: int16[] = 3)
+test "decoding biases": fastlib rejects
+  DequantizeLinear(x: int32[8], const s: float32[] = 0.5, const z: int32[] = 0)
+test "encoding with the range of the data": fastlib runs q where q, s, z = DynamicQuantizeLinear(x: float32[2, 8])
+test "encoding seven dimensions with the range of the data": fastlib rejects
+  q where q, s, z = DynamicQuantizeLinear(x: float32[1, 1, 1, 1, 1, 1, 2])
+test "movement of codes": fastlib runs
+  Concat(Reshape(Transpose(Pad(p, [0, 0, 0, 0, 0, 0, 1, 0], 0)), [2, 12]), y: uint8[2, 9], axis=1)
+  where p = MaxPool(x: uint8[1, 2, 4, 4], kernel_shape=[2, 2])
+
 test "pooling": fastlib runs
   Concat(GlobalAveragePool(AveragePool(x, kernel_shape=[2, 2])), GlobalMaxPool(MaxPool(x, kernel_shape=[2, 2])), axis=1)
   where x = Relu(i: float32[1, 8, 16, 16])
 test "pooling in double precision": fastlib rejects MaxPool(x: float64[1, 8, 16, 16], kernel_shape=[2, 2])
+test "averages in double precision": fastlib rejects AveragePool(x: float64[1, 8, 16, 16], kernel_shape=[2, 2])
+test "averages in one dimension": fastlib rejects AveragePool(x: float32[1, 8, 16], kernel_shape=[2])
 test "pooling in one dimension": fastlib rejects MaxPool(x: float32[1, 8, 16], kernel_shape=[2])
 test "arithmetic": fastlib runs
   Min(Max(Div(Mul(Sub(Add(a: float32[2, 8], b: float32[8]), a), b), a), b), a)

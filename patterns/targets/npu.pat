@@ -4,7 +4,8 @@
 ## Where the numbers come from: a 16 x 16 array of multiply-accumulate units at 800 MHz is 204 GMACS; a depthwise
 ## convolution keeps one column of it busy, 12.8 GMACS. Operands and results of a layer lie in 4 MiB of scratch
 ## memory that delivers 16 GB/s; weights are streamed in at 6 GB/s, so layers with many weights and few pixels are
-## better off elsewhere. Starting a job (descriptor, doorbell, interrupt) takes 1.5 us, each layer in it 0.2 us.
+## better off elsewhere. A unit multiplies one pair of reals or four pairs of codes of eight bits: 800 GMACS, 48 of them
+## in a column. Starting a job (descriptor, doorbell, interrupt) takes 1.5 us, each layer in it 0.2 us.
 
 include "machines/cores.pat"
 include "std/activations.pat"
@@ -13,6 +14,10 @@ include "std/batch_norm.pat"
 include "std/conv.pat"
 include "std/gelu.pat"
 include "std/layer_norm.pat"
+include "std/qdq.pat"
+include "std/qdq_conv.pat"
+include "std/qdq_softmax.pat"
+include "std/qlinear.pat"
 
 ## DRAM set aside for the engine: weights and the tensors of a job.
 device npu0 { memory 256MiB }
@@ -25,15 +30,23 @@ let stream = 6GBps
 let port = 16GBps
 let array = 200GMACS
 let column = 12GMACS
+let array8 = 800GMACS
+let column8 = 48GMACS
 let vector_unit = 8GFLOPS
 
 let real = {float16, float32}
+let stored = {float16, float32, int8, uint8}
 ## Channels are stored in groups of eight.
 let in_eights(n) = n % 8 == 0
 let one_column(c) = c.group == c.inputs[0].shape[1] and c.inputs[1].shape[0] == c.group
 ## What the address generators can do.
 let window(c) = all(c.kernel_shape <= 7) and all(c.strides <= 2) and all(c.dilations == 1)
 let convolves(c) = (c.group == 1 or one_column(c)) and window(c)
+
+## Accumulators have 32 bits: 2^16 products of 255 and -128 fit.
+let accumulates(products) = products <= 65536
+## Sums are scaled by a number of 16 bits and a shift: to the right by up to 32 places, to the left by up to 8.
+let scales(factor) = all(factor >= 0.00000000023283064) and all(factor < 256)
 
 ## What the output stage applies to an accumulator: comparisons, or a table that is interpolated.
 pattern output_stage(v) = Relu(v) | clamp(v) | LeakyRelu(v) | HardSwish(v) | Sigmoid(v)
@@ -76,6 +89,43 @@ target npu on npu0 {
     if in_eights(C) and x.bytes + y.bytes <= scratch
     cost layer + max(flops / vector_unit, 2 * bytes / port)
 
+  ## Codes of eight bits, with weights of int8 around zero and biases that count steps of the accumulator.
+  composite conv_int8(x: q8[1, C, _, _], w: int8[K, _, _, _], b?: int32[K]) = codes_out(conv, ys, yz) as y
+    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?)
+    if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
+       and in_eights(C) and in_eights(K) and convolves(conv) and accumulates(w.numel / K)
+       and x.bytes + w.bytes + y.bytes <= scratch
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost layer + max(if one_column(conv) then macs / column8 else macs / array8, const_bytes / stream, bytes / port)
+  composite gemm_int8(x: q8[_, C], w: int8[_, _], b?: int32[K]) = codes_out(gemm, ys, yz) as y
+    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?, transA=0, transB=1, alpha=1,
+                      beta=1)
+    if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
+       and in_eights(C) and in_eights(w.shape[0]) and accumulates(C) and x.bytes + w.bytes + y.bytes <= scratch
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost layer + max(macs / array8, const_bytes / stream, bytes / port)
+  composite matmul_int8(x: q8[..., C], w: int8[C, K]) = codes_out(product, ys, yz) as y
+    where product = MatMul(codes_in(x, xs, xz), column_weights(w, ws))
+    if y.dtype == x.dtype and scales(xs * ws / ys)
+       and in_eights(C) and in_eights(K) and accumulates(C) and x.bytes + w.bytes + y.bytes <= scratch
+    with factor = xs * ws / ys, zero_in = xz, zero_out = yz
+    cost layer + max(macs / array8, const_bytes / stream, bytes / port)
+  composite add_int8(a: q8[...], b: q8[...]) =
+      codes_out(Add(codes_in(a, sa, az), codes_in(b, sb, bz)), ys, yz) as y
+    if y.dtype == a.dtype and b.dtype == a.dtype and a.shape == b.shape and scales(sa / ys) and scales(sb / ys)
+    with factor_a = sa / ys, factor_b = sb / ys, zero_a = az, zero_b = bz, zero_out = yz
+    cost layer + bytes / port
+  composite pool_int8(x: q8[_, _, _, _]) = codes_out(pool, ys, yz) as y
+    where pool = AveragePool(codes_in(x, xs, xz))
+    if y.dtype == x.dtype and scales(xs / ys) and all(pool.kernel_shape <= 3) and all(pool.strides <= 2)
+    with factor = xs / ys, zero_in = xz, zero_out = yz
+    cost layer + bytes / port
+  ## A table of 256 exponentials: one pass sums, one divides.
+  composite softmax_int8(x: q8[..., C]) = qdq_softmax(x, step) as y
+    if in_eights(C) and x.bytes + y.bytes <= scratch
+    with scale = step
+    cost layer + max(flops / vector_unit, 2 * bytes / port)
+
   ## Tensors of one shape, or a constant laid over the other operand.
   supports Add(a, b), Sub(a, b), Mul(a, b)
     if a.dtype in real and (a.shape == b.shape or is_const(b) and broadcasts(b, a))
@@ -83,9 +133,9 @@ target npu on npu0 {
   supports Relu(x), LeakyRelu(x), Sigmoid(x), HardSwish(x), Gelu(x), Clip(x, const _, const _) if x.dtype in real
     cost layer + bytes / port
   supports MaxPool(x) as y, AveragePool(x) as y
-    if x.dtype in real and x.rank == 4 and all(y.kernel_shape <= 3) and all(y.strides <= 2)
+    if x.dtype in stored and x.rank == 4 and all(y.kernel_shape <= 3) and all(y.strides <= 2)
     cost layer + bytes / port
-  supports Reshape(x, _), Flatten(x) if x.dtype in real cost view_cost
+  supports Reshape(x, _), Flatten(x) if x.dtype in stored cost view_cost
 }
 
 test "a convolution and relu6": npu runs
@@ -147,6 +197,229 @@ test "ten classes of 64 features": Gemm(x: float32[1, 64], const w: float32[64, 
 test "a thousand classes of 2048 features": Gemm(x: float32[1, 2048], const w: float32[2048, 1000]) is not gemm
 test "a scaled product": Gemm(x: float32[1, 64], const w: float32[64, 16], alpha=0.5) is not gemm
 test "a product of columns": Gemm(x: float32[64, 8], const w: float32[64, 16], transA=1) is not gemm
+
+test "a convolution of codes, its bias and relu":
+  npu runs QuantizeLinear(Relu(Conv(dx, dw, db, pads=[1, 1, 1, 1])), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  in conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[8], const bs: float32[] = 0.125, const bz: int32[] = 0)
+test "a depthwise convolution of signed codes":
+  npu runs QuantizeLinear(Conv(dx, dw, group=16), const ys: float32[] = 0.75, const yz: int8[] = 3) in conv_int8
+  where dx = DequantizeLinear(x: int8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: int8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 1, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "codes to codes of another type":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: int8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a bias of other steps":
+  QuantizeLinear(Conv(dx, dw, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[8], const bs: float32[] = 0.25, const bz: int32[] = 0)
+test "a factor that vanishes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a factor of 256":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "weights of uint8":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: uint8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: uint8[] = 0)
+test "weights that are computed":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "two groups of codes":
+  QuantizeLinear(Conv(dx, dw, group=2), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 8, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "three colours in codes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 3, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 3, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "ten channels of codes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[10, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "two images of codes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[2, 16, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a window of nine over codes":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 16, 16, 16], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 16, 9, 9], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "more codes than the scratch memory holds":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 64, 256, 256], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 64, 1, 1], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "sums of more than 2^16 products":
+  QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not conv_int8
+  where dx = DequantizeLinear(x: uint8[1, 1344, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 1344, 7, 7] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier of codes":
+  npu runs QuantizeLinear(Gemm(dx, dw, db, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) in gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[16], const bs: float32[] = 0.125, const bz: int32[] = 0)
+test "a classifier to another type":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: int8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier whose bias has other steps":
+  QuantizeLinear(Gemm(dx, dw, db, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0);
+        db = DequantizeLinear(const b: int32[16], const bs: float32[] = 0.25, const bz: int32[] = 0)
+test "a classifier with a factor that vanishes":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier with a factor of 256":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "weights in columns":
+  QuantizeLinear(Gemm(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a scaled product of codes":
+  QuantizeLinear(Gemm(dx, dw, alpha=0.5, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "60 features in codes":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 60], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[16, 60], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "ten classes of codes":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[10, 64], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "features whose sum overflows":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 65544], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[8, 65544] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a classifier beyond the scratch memory":
+  QuantizeLinear(Gemm(dx, dw, transB=1), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not gemm_int8
+  where dx = DequantizeLinear(x: uint8[1, 4096], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[1024, 4096] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product of codes":
+  npu runs QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) in matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product to another type":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: int8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product with a factor that vanishes":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 1e-12, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product with a factor of 256":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.00048828125, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product of codes that are both computed":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(w: int8[64, 16], const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product of 60 columns of codes":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 60], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[60, 16] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product with ten columns of codes":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 64], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 10] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product whose sums overflow":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 65544], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[65544, 8] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a product beyond the scratch memory":
+  QuantizeLinear(MatMul(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not matmul_int8
+  where dx = DequantizeLinear(x: uint8[1, 4, 4096], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[4096, 1024] = 1, const ws: float32[] = 0.25, const wz: int8[] = 0)
+test "a sum of codes and relu":
+  npu runs QuantizeLinear(Relu(Add(da, db)), const ys: float32[] = 0.75, const yz: uint8[] = 3) in add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a sum to another type":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: int8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a sum of two types":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: int8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: int8[] = 2)
+test "a left operand that vanishes":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 1e-12, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a right operand that vanishes":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 1e-12, const zb: uint8[] = 2)
+test "a left operand of 256 steps":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 192, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "a right operand of 256 steps":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[1, 8, 4, 4], const sb: float32[] = 192, const zb: uint8[] = 2)
+test "a sum of codes that is broadcast":
+  QuantizeLinear(Add(da, db), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not add_int8
+  where da = DequantizeLinear(a: uint8[1, 8, 4, 4], const sa: float32[] = 0.5, const za: uint8[] = 1);
+        db = DequantizeLinear(b: uint8[8, 1, 1], const sb: float32[] = 0.25, const zb: uint8[] = 2)
+test "an average of codes":
+  npu runs QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  in pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average of another type":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: int8[] = 3)
+  is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average that vanishes":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 1e-12, const xz: uint8[] = 1)
+test "an average of 256 steps":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2, 2]), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 192, const xz: uint8[] = 1)
+test "an average of a signal of codes":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[2]), const ys: float32[] = 0.75, const yz: uint8[] = 3) is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average over seven codes":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[7, 7]), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "an average of every third code":
+  QuantizeLinear(AveragePool(dx, kernel_shape=[3, 3], strides=[3, 3]), const ys: float32[] = 0.75,
+                 const yz: uint8[] = 3)
+  is not pool_int8
+  where dx = DequantizeLinear(x: uint8[1, 8, 8, 8], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of codes":
+  npu runs QuantizeLinear(Softmax(dx), const ys: float32[] = 0.00390625, const yz: uint8[] = 0) in softmax_int8
+  where dx = DequantizeLinear(x: uint8[4, 16], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of codes with other steps":
+  QuantizeLinear(Softmax(dx), const ys: float32[] = 0.005, const yz: uint8[] = 0) is not softmax_int8
+  where dx = DequantizeLinear(x: uint8[4, 16], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of 12 codes":
+  QuantizeLinear(Softmax(dx), const ys: float32[] = 0.00390625, const yz: uint8[] = 0) is not softmax_int8
+  where dx = DequantizeLinear(x: uint8[4, 12], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "softmax of more codes than the scratch memory holds":
+  QuantizeLinear(Softmax(dx), const ys: float32[] = 0.00390625, const yz: uint8[] = 0) is not softmax_int8
+  where dx = DequantizeLinear(x: uint8[4096, 1024], const xs: float32[] = 0.5, const xz: uint8[] = 1)
+test "pooling and views of codes": npu runs Reshape(MaxPool(x: uint8[1, 8, 4, 4], kernel_shape=[2, 2]), [8, 9])
+test "large enough in codes": place QuantizeLinear(Conv(dx, dw), const ys: float32[] = 0.75, const yz: uint8[] = 3)
+  => QuantizeLinear(Conv(dx, dw), ys, yz) on npu
+  where dx = DequantizeLinear(x: uint8[1, 64, 28, 28], const xs: float32[] = 0.5, const xz: uint8[] = 1);
+        dw = DequantizeLinear(const w: int8[64, 64, 3, 3], const ws: float32[] = 0.25, const wz: int8[] = 0)
 
 test "layer norm": npu runs
   LayerNormalization(x: float32[1, 16, 64], const g: float32[64], const b: float32[64], axis=-1) in norm
