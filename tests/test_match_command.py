@@ -41,7 +41,7 @@ def test_captures_by_name_value_and_type():
 
 def test_captured_attributes_lists_and_inner_values():
     one, other = found(
-        "pattern turned(x) = Relu(t) where t = Transpose(x, perm=p)\npattern most(*xs) = Max(*xs)"
+        "pattern turned(x) = Relu(t) where t = Transpose(x, perm=p) if p == [1, 0]\npattern most(*xs) = Max(*xs)"
     ).matches
     assert captured(one) == {
         "x": ("b", "float32[4, 6]", None), "t": ("t", "float32[6, 4]", None), "p": ("", "perm of Transpose", (1, 0)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +10,12 @@ import numpy as np
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import arithmetic, names, subjects, syntax, values
-from rewrite_engine.language.compile import Code, Compiler, Env, ReadsAbsent, Slots, conjuncts
+from rewrite_engine.language.compile import Code, Compiler, Env, ReadsAbsent, conjuncts
 from rewrite_engine.language.expand import Builder
 from rewrite_engine.language.forks import AttributeClause, EqualClause, LiteralClause, TypeClause
 from rewrite_engine.language.names import Frame, LoweringError
 from rewrite_engine.language.program import Check, Match
+from rewrite_engine.language.reasons import why
 from rewrite_engine.language.text import unparse
 from rewrite_engine.language.values import Unknown, ValueSet, View
 from rewrite_engine.operators.types import ITEM_BITS
@@ -43,22 +42,8 @@ def guard_checks(compiler: Compiler, guard: syntax.Expr, env: Env, settled: list
 
 
 def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
-    if isinstance(clause, syntax.Compare):
-        code, parts = compiler.comparison(clause, env)
-        symbols = [symbol for symbol, _ in clause.rest]
-
-        def say(match: Match) -> str:
-            shown = [values.show(part.run(match)) for part in parts]
-            return " ".join([shown[0], *(f"{s} {v}" for s, v in zip(symbols, shown[1:], strict=True))])
-    else:
-        code = compiler.compile(clause, env)
-        seen = _seen(compiler, clause, env)
-        failing = _first_failing(compiler, clause, env)
-
-        def say(match: Match) -> str:
-            shown = [values.show(match.view(slot)) for slot in seen]
-            return ", ".join([*shown, *(failing(match) if failing is not None else ())])
-
+    code = compiler.compile(clause, env)
+    say = why(compiler, clause, env)
     if code.constant and code.value is True:
         return None
     run = code.run
@@ -74,47 +59,6 @@ def _guard(compiler: Compiler, clause: syntax.Expr, env: Env) -> Check | None:
         return f"`{text}` does not hold" + (f": {shown}" if shown else "")
 
     return Check(clause.span, check, lambda: subjects.of_guard(compiler, clause, env))
-
-
-def _first_failing(compiler: Compiler, clause: syntax.Expr, env: Env) -> Callable[[Match], list[str]] | None:
-    """For `all(… for t in list)`: shows the first element for which it does not hold."""
-    if not (isinstance(clause, syntax.Call) and len(clause.args) == 1):
-        return None
-    over = clause.args[0]
-    if not isinstance(over, syntax.Comprehension) or clause.function != syntax.Name(clause.function.span, "all"):
-        return None
-    items = compiler.compile(over.iterable, env, elements=False)
-    verdicts = compiler.compile(over, env)
-
-    def failing(match: Match) -> list[str]:
-        found, given = verdicts.run(match), items.run(match)
-        if not isinstance(found, tuple) or not isinstance(given, tuple):
-            return []
-        wrong = (item for item, verdict in zip(given, found, strict=True) if values.truth(verdict) is False)
-        return [f"not for {values.show(item)}" for item in itertools.islice(wrong, 1)]
-
-    return failing
-
-
-def _seen(compiler: Compiler, clause: syntax.Expr, env: Env) -> tuple[int, ...]:
-    """The captures that a clause names, for its explanation."""
-    found: list[int] = []
-    pending: list[Any] = [clause]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, syntax.Name) and (env.frame is not None and part.name in env.frame.cells):
-            meaning = compiler.meaning(part.name, env)
-            if isinstance(meaning, Slots):
-                found.append(meaning.slot)
-        elif isinstance(part, syntax.Call):
-            pending += part.args
-        elif isinstance(part, syntax.Compare):
-            pending += [part.first, *(operand for _, operand in part.rest)]
-        elif isinstance(part, syntax.Binary):
-            pending += [part.left, part.right]
-        elif isinstance(part, (syntax.Member, syntax.Index)):
-            pending.append(part.base)
-    return tuple(dict.fromkeys(reversed(found)))
 
 
 def equal_check(compiler: Compiler, clause: EqualClause) -> Check:
