@@ -61,7 +61,8 @@ def _scores(b: Builder, q: Tensor, k: Tensor, scale: float) -> Tensor:
     root = math.sqrt(scale)
 
     def product(n: Expr, h: Expr, i: Expr, j: Expr, d: Expr) -> Expr:
-        return q.lift([n, h, i, d]) * k.lift([n, h // group, j, d])
+        left = q.lift([n, h, i, d])
+        return left * cast(k.lift([n, h // group, j, d]), left.dtype)
 
     def scaled(total: Expr, *_: Expr) -> Expr:
         return total * root * root
@@ -126,7 +127,8 @@ def _weighted_sum(b: Builder, weights: Tensor, v: Tensor, dtype: str) -> Tensor:
     group = weights.shape[1] // v.shape[1]
 
     def product(n: Expr, h: Expr, i: Expr, d: Expr, j: Expr) -> Expr:
-        return weights.lift([n, h, i, j]) * v.lift([n, h // group, j, d])
+        weight = weights.lift([n, h, i, j])
+        return weight * cast(v.lift([n, h // group, j, d]), weight.dtype)
 
     return b.compute([*weights.shape[:3], v.shape[3]], product, [v.shape[2]], "sum", dtype)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from rewrite_engine.loops.build import Builder, Tensor, Unsupported
+from rewrite_engine.loops.dtypes import is_float
 from rewrite_engine.loops.expr import Expr, cast, const, land, mul, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
@@ -71,9 +72,12 @@ def _gemm(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     if alpha == 1 and c is None and product.dtype == x.dtype:
         return [product]
 
+    whole = is_float(x.dtype) or (alpha.is_integer() and beta.is_integer())
+
     def finish(v: Expr, *bias: Expr) -> Expr:
-        scaled = v if alpha == 1 else v * alpha
-        return scaled + (bias[0] if beta == 1 else bias[0] * beta) if bias else scaled
+        terms = [v, *bias] if whole else [cast(term, "float64") for term in (v, *bias)]
+        scaled = terms[0] if alpha == 1 else terms[0] * alpha
+        return scaled + (terms[1] if beta == 1 else terms[1] * beta) if bias else scaled
 
     return [b.map(finish, product, *([] if c is None else [c]), dtype=x.dtype)]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rewrite_engine.loops.build import Builder, Tensor, normalized
-from rewrite_engine.loops.expr import Expr, select
+from rewrite_engine.loops.expr import Expr, cast, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
     Operands,
@@ -79,7 +79,8 @@ def _one_hot(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tenso
     axis = integer(attributes, "axis")
 
     def element(*i: Expr) -> Expr:
-        chosen = normalized(indices[without(i, axis)], depth)
+        given = indices[without(i, axis)]
+        chosen = cast(given, "index") if indices.dtype.startswith("uint") else normalized(given, depth)
         return select(chosen.eq(i[axis]), values[1], values[0])
 
     return [b.compute([*indices.shape[:axis], depth, *indices.shape[axis:]], element)]

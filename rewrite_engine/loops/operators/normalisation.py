@@ -12,6 +12,7 @@ from rewrite_engine.loops.operators.common import (
     Operands,
     OperatorCompute,
     along,
+    dtype_attribute,
     integer,
     integers,
     number,
@@ -83,7 +84,9 @@ def normalised(
 def _layer(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, scale, bias = required(inputs, 0), required(inputs, 1), optional(inputs, 2)
     axes = range(integer(attributes, "axis"), x.rank)
-    return list(normalised(b, x, axes, number(attributes, "epsilon"), scale, bias))
+    y, mean, inverse = normalised(b, x, axes, number(attributes, "epsilon"), scale, bias)
+    dtype = dtype_attribute(attributes, "stash_type", "LayerNormalization")
+    return [y, *(t if t.dtype == dtype else b.map(lambda v: cast(v, dtype), t, dtype=dtype) for t in (mean, inverse))]
 
 
 def _rms(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:

@@ -93,7 +93,8 @@ def _hard_swish(v: Expr, attributes: Attributes) -> Expr:
 
 def _shrink(v: Expr, attributes: Attributes) -> Expr:
     bias, lambd = number(attributes, "bias"), number(attributes, "lambd")
-    return select(v < -lambd, v + bias, select(v > lambd, v - bias, zero(v)))
+    w = v if is_float(v.dtype) else cast(v, "float64")
+    return cast(select(w < -lambd, w + bias, select(w > lambd, w - bias, zero(w))), v.dtype)
 
 
 def _gelu(v: Expr, attributes: Attributes) -> Expr:

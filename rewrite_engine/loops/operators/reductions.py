@@ -65,13 +65,13 @@ def _mean(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
 def _log_sum_exp(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     """max + log(sum(exp(x - max))), where an infinite maximum counts as 0 inside."""
     x, axes = required(inputs, 0), reduced_axes(b, inputs, attributes)
-    dtype = working_dtype(x.dtype)
+    dtype = working_dtype(x.dtype) if is_float(x.dtype) else "float64"
 
     def finite(v: Expr) -> Expr:
         return select(call("isinf", v), zero(v), v)
 
     top = b.reduce(x, axes, "max", dtype=dtype)
-    powers = b.map(lambda v, m: call("exp", v - finite(m)), x, top, dtype=dtype)
+    powers = b.map(lambda v, m: call("exp", cast(v, dtype) - finite(m)), x, top, dtype=dtype)
     total = b.reduce(powers, axes, "sum")
     result = b.map(lambda s, m: call("log", s) + finite(m), total, top, dtype=x.dtype)
     if integer(attributes, "keepdims"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from rewrite_engine.loops.build import Builder, Tensor, Unsupported
 from rewrite_engine.loops.dtypes import is_float
-from rewrite_engine.loops.expr import Expr, cast, const, lor, select
+from rewrite_engine.loops.expr import Expr, call, cast, const, lor, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
     Operands,
@@ -161,7 +161,10 @@ def _resize(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor
         y = _extrapolate(b, y, outside, number(attributes, "extrapolation_value"))
     if y is x:
         return [b.move(x, x.shape, lambda *i: i)]
-    return [y if y.dtype == x.dtype else b.map(lambda v: v, y, dtype=x.dtype)]
+    if y.dtype == x.dtype:
+        return [y]
+    rounds = bool(integer(attributes, "antialias")) and not is_float(x.dtype)  # else integers are truncated
+    return [b.map(lambda v: call("round", v) if rounds else v, y, dtype=x.dtype)]
 
 
 def _pick(b: Builder, x: Tensor, axis: _Axis, chosen: Array) -> Tensor:
