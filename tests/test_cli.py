@@ -141,12 +141,12 @@ def test_in_file_tests(cli, tmp_path):
     assert status == 1 and "1 passed, 1 failed" in out
     assert re.search(r"bad\.pat:\d+:1: FAILED: it does not: fast does not run Exp", out)
     status, out, _ = cli("test", good, bad, "--json")
-    assert status == 1 and [row["passed"] for row in json.loads(out)] == [True, False]
+    assert status == 1 and [row["passed"] for row in json.loads(out)["tests"]] == [True, False]
 
 
 def test_in_file_tests_of_a_bundled_file_by_its_bare_name(cli):
     status, out, _ = cli("test", "board.pat", "--json")
-    rows = json.loads(out)
+    rows = json.loads(out)["tests"]
     assert status == 0 and len(rows) >= 5
     assert {row["file"] for row in rows} == {"patterns/machines/board.pat"}  # not those of the files it includes
 

@@ -57,8 +57,13 @@ def build_parser() -> argparse.ArgumentParser:
     init.add_argument("target", metavar="TARGET", help="the name of the target that it describes")
     init.add_argument("-o", "--output", metavar="FILE", help="write it there, where there is no file yet")
 
-    test = verb("test", "run the tests in rule files", "rules", "test")
+    test = verb("test", "run the tests in rule files, and verify their rules and composites", "rules", "test")
     test.add_argument("files", nargs="+", metavar="FILE.pat")
+    test.add_argument("--no-verify", action="store_true", help="run the tests only")
+    test.add_argument("--tier", type=int, choices=[1, 2, 3], default=3,
+                      help="verify shapes and dtypes (1), in exact algebra too (2), in floats too (3, the default)")  # fmt: skip
+    test.add_argument("--examples", type=_positive, default=24, metavar="N",
+                      help="matches that are judged for each rule (default 24)")  # fmt: skip
     test.add_argument(
         "--coverage", action="store_true", help="list the alternatives and guard clauses that no test reaches"
     )
@@ -95,6 +100,11 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--each", action="store_true", help="with --check: name the first kernel that differs")
     _engine(run)
     run.add_argument("--repeat", type=_positive, default=1, metavar="N", help="run N times (default 1)")
+
+    sweep = verb("sweep", "run an experiment: many placements, kept in a database", "sweep", "sweep")
+    sweep.add_argument("experiment", metavar="EXPERIMENT.toml")
+    sweep.add_argument("-o", "--output", metavar="DIR", help="the folder of the results (default: named as the file)")
+    sweep.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: one less than there are cores)")
 
     verb("doctor", "say what is installed, what is missing and how to get it", "doctor", "doctor")
     return parser

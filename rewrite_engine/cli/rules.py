@@ -35,7 +35,11 @@ def check(options: argparse.Namespace) -> int:
 
 
 def test(options: argparse.Namespace) -> int:
-    """Runs the tests of the named files; status 1 where one fails. What they do not reach changes no status."""
+    """Runs the tests of the named files and verifies their rules; status 1 where one fails.
+
+    What the tests do not reach changes no status.
+    """
+    from rewrite_engine.cli.verification import as_json, print_reports, verify_files
     from rewrite_engine.testing.in_file import run_file
 
     measured: list[Coverage] = []
@@ -47,20 +51,24 @@ def test(options: argparse.Namespace) -> int:
     else:
         results = [result for path in options.files for result in run_file(path)]
     failed = [result for result in results if not result.passed]
+    reports = verify_files(options)
     if options.json:
         rows = [{"file": r.span.file, "line": r.span.line, "title": r.title, "passed": r.passed, "reason": r.reason}
                 for r in results]  # fmt: skip
-        found = {"tests": rows, "coverage": list(map(_as_json, measured))} if options.coverage else rows
+        found: dict[str, object] = {"tests": rows, "rules": as_json(reports)}
+        if options.coverage:
+            found["coverage"] = list(map(_as_json, measured))
         print(json.dumps(found, indent=1, sort_keys=True))
     else:
         for result in failed if not options.verbose else results:
             mark = "ok" if result.passed else "FAILED"
             line = f"{result.span}: {mark}: {result.title}" + (f": {result.reason}" if result.reason else "")
             print(paint(line, options.color, sys.stdout))
+        print_reports(reports, options)
         for coverage in measured:
             _print_coverage(coverage)
         print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed else 0
+    return 1 if failed or not all(report.passed for report in reports) else 0
 
 
 def _print_coverage(coverage: Coverage) -> None:
