@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from rewrite_engine import operators
 from rewrite_engine.diagnostics import RewriteError, Span
 from rewrite_engine.language import values
 from rewrite_engine.language.core import Template, TemplateNode
-from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes
 from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.program import AttributeSource, ConstantSource, Match, TemplateProgram
 from rewrite_engine.language.values import Array, EvaluationError, Unknown
@@ -150,20 +149,8 @@ def _any_attribute(value: object) -> object:
 
 def _schema_dtypes(state: _State, node: TemplateNode, position: int) -> tuple[str, ...]:
     """The dtypes that the schema leaves for an input, the likeliest first; empty where it says nothing."""
-    operator = state.program.operator(node.op)
-    formal = operator.input(position) if operator is not None else None
-    if operator is None or formal is None:
-        return ()
-    for other, reference in enumerate(node.inputs):
-        same = operator.input(other)
-        known = state.type_of(reference) if other != position else None
-        if same is None or same.mixed or same.type != formal.type or known is None or known.dtype == "?":
-            continue
-        return (known.dtype,)
-    first = state.type_of(node.inputs[0]) if position > 0 else None
-    if first is not None and first.dtype in formal.dtypes:
-        return (first.dtype, *(dtype for dtype in formal.dtypes if dtype != first.dtype))
-    return formal.dtypes
+    types = [state.type_of(reference) for reference in node.inputs]
+    return schema_dtypes(state.program.operator(node.op), position, types)
 
 
 def _settle(state: _State, index: int, allowed: tuple[str, ...]) -> None:
@@ -189,27 +176,7 @@ def _dtype(state: _State, source: ConstantSource, array: Array, allowed: tuple[s
         dtype = state.match.facts.types[slot].dtype
         if dtype != "?" and is_float(dtype) == floating and (not allowed or dtype in allowed):
             return dtype
-    usual = ("float32", "float64") if floating else ("bool",) if array.dtype.kind == "b" else ("int64", "int32")
-    if allowed and is_float(allowed[0]):
-        usual = (allowed[0], *usual)
-    for dtype in usual:
-        if not allowed or dtype in allowed:
-            return dtype
-    return allowed[0] if floating == is_float(allowed[0]) else next((d for d in allowed if is_float(d)), allowed[0])
-
-
-def convert(array: Array, dtype: str) -> Array:
-    """The elements in another dtype; `EvaluationError` where an integer dtype cannot hold them exactly."""
-    target = numpy_dtype(dtype)
-    if array.dtype == target:
-        return np.ascontiguousarray(array) if array.ndim else array
-    with np.errstate(all="ignore"):
-        result: Array = array.astype(target)
-    if not is_float(dtype) and array.dtype.kind in "iuf" and dtype not in ("bool", "string"):
-        wide: Any = np.int64 if array.dtype.kind in "iu" and dtype != "uint64" else np.float64
-        if not np.array_equal(result.astype(wide), array.astype(wide)):
-            raise EvaluationError(f"{values.show(array)} does not fit {dtype}")
-    return result
+    return likely_dtype(array, allowed)
 
 
 # ---------------------------------------------------------------- the types before and after

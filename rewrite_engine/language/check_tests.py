@@ -11,6 +11,7 @@ from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_patterns import check_patterns
 from rewrite_engine.language.expand_chain import is_chain
+from rewrite_engine.language.handed import filled
 from rewrite_engine.language.scope import Scope, TargetScope
 from rewrite_engine.language.walk import walk
 
@@ -24,6 +25,9 @@ def check_test(test: syntax.TestDecl, scope: Scope, problems: list[Problem], use
             hint = "a graph holds one operator after another: Relu(Add(x, y))"
             problems.append(Problem(node.span, "a test writes each operator of its graph out", hint))
             return
+    test = replace(
+        test, subject=filled(scope, test.subject), where=tuple(filled(scope, binding) for binding in test.where)
+    )
     tail = syntax.Tail(where=test.where)
     found = bind(scope, test.span.file, (), [test.subject], tail, problems)
     reader = Reader(scope, test.span.file, problems, used, found, builds="test")

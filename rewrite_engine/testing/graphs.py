@@ -1,31 +1,37 @@
 """The graphs that in-file tests write as typed patterns, as terms.
 
 In: a pattern without freedom (`Relu(x: float32[1, 8])`), with named patterns as macros: an argument stands for a
-parameter, the first of several alternatives is built, and optional parts are built where they are written. Out:
-`Terms`.
+parameter, the first of several alternatives is built, and optional parts are built where they are written. The same
+operator on the same values is one node, however often it is written. Out: `Terms`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rewrite_engine import operators
-from rewrite_engine.diagnostics import PatError, Problem
+from rewrite_engine.diagnostics import PatError, Problem, RewriteError
+from rewrite_engine.egraph.encode import attribute_key, constant_key
 from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
 from rewrite_engine.language import syntax
+from rewrite_engine.language.build import attribute_value
 from rewrite_engine.language.compile import Compiler, Env
 from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.language.handed import filled, handed_out
+from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes
 from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.scope import Scope
-from rewrite_engine.language.values import EvaluationError, plain
+from rewrite_engine.language.values import EvaluationError, numpy_value, plain
 from rewrite_engine.language.walk import walk
+from rewrite_engine.operators.dtypes import array_dtype
 from rewrite_engine.operators.types import TensorType
 
 SEED = 2026
+MOST_OUTPUTS = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +40,7 @@ class _Names:
 
     values: dict[str, int] = field(default_factory=dict)
     bindings: dict[str, syntax.Binding] = field(default_factory=dict)
+    literals: dict[str, syntax.LiteralPattern] = field(default_factory=dict)
 
 
 class GraphBuilder:
@@ -44,11 +51,14 @@ class GraphBuilder:
         self.values: list[Value] = []
         self.nodes: list[Term] = []
         self.inputs: list[int] = []
+        self.made: dict[object, int] = {}  # what a node computes -> its number
+        self.kept = 0  # nodes before this number stay as they are
         self.top = _Names()
         self.typed: dict[str, syntax.ValuePattern] = {}  # inputs, where they are written with their type
 
     def graph(self, pattern: syntax.Pattern, where: Sequence[syntax.Binding] = ()) -> tuple[int, ...]:
         """Builds the pattern's operators; the values of its results. An input has its type wherever it is written."""
+        pattern, where = filled(self.scope, pattern), [filled(self.scope, binding) for binding in where]
         for node in walk([pattern, *where]):
             if isinstance(node, syntax.ValuePattern) and node.type is not None:
                 self.typed.setdefault(node.name, node)
@@ -58,6 +68,7 @@ class GraphBuilder:
 
     def result(self, expr: syntax.Expr) -> tuple[int, ...]:
         """Builds what the right side of a verdict says, on the inputs that `graph` has made."""
+        self.kept = len(self.nodes)
         return self._results(self._pattern(expr), self.top)
 
     def terms(self, outputs: Sequence[int]) -> Terms:
@@ -105,12 +116,17 @@ class GraphBuilder:
                 return found
             case syntax.CallPattern() if _is_operator(pattern.names[0]):
                 return self._call(pattern, names, 1)[0]
-            case syntax.OutputPattern(pattern=syntax.CallPattern() as call):
-                return self._call(call, names, max(self._outputs(call), pattern.index + 1))[pattern.index]
+            case syntax.OutputPattern(pattern=syntax.CallPattern() as call) if _is_operator(call.names[0]):
+                return self._call(call, names, pattern.index + 1)[pattern.index]
+            case syntax.OutputPattern(pattern=inner):
+                results = self._results(inner, names)
+                if pattern.index < len(results):
+                    return results[pattern.index]
+                raise self._error(pattern, f"there is no result {pattern.index}: there are {len(results)}")
             case syntax.NonePattern():
                 return ABSENT
             case syntax.LiteralPattern():
-                return self._literal(pattern, None)
+                return self._literal(pattern, ())
             case syntax.CallPattern() | syntax.TuplePattern() | syntax.Alternatives() | syntax.GuardedPattern():
                 results = self._results(pattern, names)
                 if len(results) == 1:
@@ -125,6 +141,8 @@ class GraphBuilder:
         if pattern.name in names.bindings:
             self._bind(names.bindings[pattern.name], names)
             return names.values[pattern.name]
+        if pattern.name in names.literals:
+            return self._literal(names.literals[pattern.name], ())
         if names is self.top and pattern.type is None:
             pattern = self.typed.get(pattern.name, pattern)
         kind = self._type(pattern)
@@ -142,6 +160,8 @@ class GraphBuilder:
             results = self._call(pattern, names, len(binding.names))
         else:
             results = self._results(pattern, names)
+        if len(results) != len(binding.names):
+            raise self._error(binding, f"expected {len(binding.names)} results, found {len(results)}")
         names.values.update(zip(binding.names, results, strict=True))
 
     def _tail(self, tail: syntax.Tail, names: _Names) -> _Names:
@@ -153,64 +173,103 @@ class GraphBuilder:
         declaration = self.scope.patterns_in(call.span.file).get(call.names[0])
         if declaration is None:
             raise self._error(call, f"unknown pattern `{call.names[0]}`")
-        inner = _Names()
+        inner, computed = _Names(), handed_out(self.scope, declaration)
         for parameter, argument in zip(declaration.parameters, call.args, strict=False):
+            if parameter.name in computed:
+                continue
             if isinstance(argument, syntax.Rest | syntax.SetExpr):
                 raise self._error(call, "a test graph has no lists of inputs: write each")
-            inner.values[parameter.name] = self._value(argument, names)
+            if isinstance(argument, syntax.LiteralPattern):
+                inner.literals[parameter.name] = argument
+            elif isinstance(argument, syntax.ValuePattern) and argument.name in names.literals:
+                inner.literals[parameter.name] = names.literals[argument.name]
+            else:
+                inner.values[parameter.name] = self._value(argument, names)
         for parameter in declaration.parameters[len(call.args) :]:
             inner.values[parameter.name] = ABSENT
         return self._results(declaration.pattern, self._tail(declaration.tail, inner))
 
     # ------------------------------------------------------------ operators
 
-    def _outputs(self, call: syntax.CallPattern) -> int:
-        facts = self.scope.operator(call.names[0])
-        if facts is None:
-            raise self._error(call, f"unknown operator `{call.names[0]}`")
-        return len(facts.outputs)
-
-    def _call(self, call: syntax.CallPattern, names: _Names, outputs: int) -> list[int]:
+    def _call(self, call: syntax.CallPattern, names: _Names, wanted: int) -> Sequence[int]:
+        """The results of an operator, at least `wanted` of them."""
         op = call.names[0]
         facts = self.scope.operator(op)
+        if facts is None:
+            raise self._error(call, f"unknown operator `{op}`")
+        operands, attributes = self._operands(call, facts, names)
+        inputs = [operand if isinstance(operand, int) else ABSENT for operand in operands]
+        types = [None if i == ABSENT else self.values[i].type for i in inputs]
+        for position, operand in enumerate(operands):
+            if not isinstance(operand, int):
+                inputs[position] = self._literal(operand, schema_dtypes(facts, position, types))
+                types[position] = self.values[inputs[position]].type
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        types = types[: len(inputs)]
+        constants = [None if i == ABSENT else self.values[i].constant for i in inputs]
+        try:
+            effective = operators.effective_attributes(op, attributes, types, constants)
+            count = max(wanted, _least_outputs(facts, effective, constants))
+            if op in self.scope.meanings:
+                kinds = infer(self.scope.meanings[op], effective, types, constants, count)
+            else:
+                kinds = operators.infer_types(op, effective, types, constants, count)
+        except RewriteError as error:
+            raise self._error(call, str(error)) from None
+        return self._node(Term(op, effective, tuple(inputs), ()), kinds, shared=not facts.random)
+
+    def _node(self, term: Term, kinds: Sequence[TensorType], shared: bool) -> Sequence[int]:
+        """The outputs of a node that computes this; one that is there is given more outputs where it has less."""
+        operands = tuple(self._key(i) for i in term.inputs)
+        key = (term.op, attribute_key(term.attributes), operands)
+        number = self.made.get(key) if shared else None
+        outputs = self.nodes[number].outputs if number is not None else ()
+        if number is not None and number < self.kept and len(outputs) < len(kinds):
+            number, outputs = None, ()
+        label = f"{term.op.rsplit('::', 1)[-1].lower()}.{len(self.nodes) if number is None else number}"
+        more = tuple(self._add(label, kind, None) for kind in kinds[len(outputs) :])
+        if number is None:
+            self.made[key] = number = len(self.nodes)
+            self.nodes.append(term)
+        self.nodes[number] = replace(term, outputs=outputs + more)
+        return self.nodes[number].outputs
+
+    def _key(self, value: int) -> object:
+        """Equal constants are one value."""
+        constant = None if value == ABSENT else self.values[value].constant
+        return value if constant is None else constant_key(constant)
+
+    def _operands(
+        self, call: syntax.CallPattern, facts: operators.Operator, names: _Names
+    ) -> tuple[list[int | syntax.LiteralPattern], dict[str, object]]:
+        """The operands, literals as they are written, and the attributes; an input may be written by its name."""
         operands: list[int | syntax.LiteralPattern] = []
         for argument in call.args:
             if isinstance(argument, syntax.LiteralPattern):
                 operands.append(argument)
+            elif isinstance(argument, syntax.ValuePattern) and argument.name in names.literals:
+                operands.append(names.literals[argument.name])
             elif isinstance(argument, syntax.Rest | syntax.SetExpr):
                 raise self._error(call, "a test graph has no lists of inputs: write each")
             else:
                 operands.append(self._value(argument, names))
-        formals = {f.name: k for k, f in enumerate(facts.inputs)} if facts is not None else {}
+        formals = {formal.name: position for position, formal in enumerate(facts.inputs)}
         attributes: dict[str, object] = {}
         for keyword in call.keywords:
-            if keyword.name in formals:  # an input by name, such as keepdims' sibling axes
+            value = keyword.value
+            if isinstance(value, syntax.Name) and value.name in names.literals:
+                value = names.literals[value.name].value
+            if keyword.name in formals:
                 operands += [ABSENT] * (formals[keyword.name] + 1 - len(operands))
-                operands[formals[keyword.name]] = syntax.LiteralPattern(keyword.span, keyword.value)
-            else:
-                known = facts.attributes.get(keyword.name) if facts is not None else None
-                value = self._constant(keyword.value)
-                attributes[keyword.name] = (
-                    _as_stored(value) if known is not None and known.type[:5] == "float" else value
-                )
-        host = facts.host_inputs if facts is not None else frozenset()
-        like = next((self.values[i].type.dtype for i in operands if isinstance(i, int) and i != ABSENT), None)
-        inputs = [
-            i if isinstance(i, int) else self._literal(i, "int64" if k in host else like)
-            for k, i in enumerate(operands)
-        ]
-        while inputs and inputs[-1] == ABSENT:
-            inputs.pop()
-        types = [None if i == ABSENT else self.values[i].type for i in inputs]
-        constants = [None if i == ABSENT else self.values[i].constant for i in inputs]
-        effective = operators.effective_attributes(op, attributes, types, constants)
-        if op in self.scope.meanings:
-            kinds = infer(self.scope.meanings[op], effective, types, constants, outputs)
-        else:
-            kinds = operators.infer_types(op, effective, types, constants, outputs)
-        results = [self._add(f"{op.rsplit('::', 1)[-1].lower()}.{len(self.nodes)}", kind, None) for kind in kinds]
-        self.nodes.append(Term(op, effective, tuple(inputs), tuple(results)))
-        return results
+                operands[formals[keyword.name]] = syntax.LiteralPattern(keyword.span, value)
+                continue
+            kind = facts.attributes[keyword.name].type if keyword.name in facts.attributes else "any"
+            try:
+                attributes[keyword.name] = attribute_value(self._constant(value), kind)
+            except (EvaluationError, ValueError, TypeError, OverflowError) as error:
+                raise self._error(keyword, f"`{keyword.name}` of {call.names[0]}: {error}") from None
+        return operands, attributes
 
     # ------------------------------------------------------------ constants
 
@@ -221,13 +280,20 @@ class GraphBuilder:
             raise self._error(expr, str(error)) from error
         if not code.constant:
             raise self._error(expr, "expected a value that is known without the graph")
-        return _attribute(plain(code.value))
+        return plain(code.value)
 
-    def _literal(self, pattern: syntax.LiteralPattern, dtype: str | None) -> int:
-        value = self._constant(pattern.value)
-        array = np.asarray(value)
-        found = array.astype(numpy_dtype(dtype) if dtype else ("int64" if array.dtype.kind == "i" else "float32"))
-        return self._add("constant", TensorType(str(found.dtype), found.shape), found)
+    def _array(self, expr: syntax.Expr, allowed: Sequence[str]) -> np.ndarray:
+        """A value in the dtype that stands where it is written."""
+        value = self._constant(expr)
+        try:
+            array = np.asarray(numpy_value(value))
+            return convert(array, likely_dtype(array, allowed))
+        except (EvaluationError, ValueError, TypeError, OverflowError) as error:
+            raise self._error(expr, str(error)) from None
+
+    def _literal(self, pattern: syntax.LiteralPattern, allowed: Sequence[str]) -> int:
+        array = self._array(pattern.value, allowed)
+        return self._add("constant", TensorType(array_dtype(array), array.shape), array)
 
     def _type(self, pattern: syntax.ValuePattern) -> TensorType:
         kind = pattern.type
@@ -252,10 +318,10 @@ class GraphBuilder:
         if pattern.sample is None:
             values = np.random.default_rng([SEED, len(self.values)]).standard_normal(shape)
             return np.asarray(values).astype(numpy_dtype(kind.dtype))
-        value = np.asarray(self._constant(pattern.sample))
-        if value.ndim and value.shape != shape:
-            raise self._error(pattern, f"`{pattern.name}` has shape {list(shape)}, its value {list(value.shape)}")
-        return np.broadcast_to(value, shape).astype(numpy_dtype(kind.dtype))
+        array = self._array(pattern.sample, (kind.dtype,))
+        if array.ndim and array.shape != shape:
+            raise self._error(pattern, f"`{pattern.name}` has shape {list(shape)}, its value {list(array.shape)}")
+        return np.broadcast_to(array, shape)
 
     def _add(self, name: str, kind: TensorType, constant: np.ndarray | None) -> int:
         taken = {value.name for value in self.values}
@@ -275,21 +341,12 @@ def _builds(call: syntax.Call) -> bool:
     return isinstance(call.function, syntax.Name) and _is_operator(call.function.name)
 
 
-def _as_stored(value: object) -> object:
-    """A number, or a list of numbers, where the schema asks for floats."""
-    if isinstance(value, tuple):
-        return tuple(map(_as_stored, value))
-    return float(value) if isinstance(value, int) else value
-
-
-def _attribute(value: object) -> object:
-    """A constant as an attribute holds it: ints, floats, strings and tuples of these."""
-    if isinstance(value, list | tuple):
-        return tuple(map(_attribute, value))
-    if isinstance(value, np.ndarray):
-        return _attribute(value.tolist())
-    if isinstance(value, bool | np.generic):
-        return _attribute(value.item()) if isinstance(value, np.generic) else int(value)
-    if isinstance(value, int | float | str):
-        return value
-    return float(value)  # type: ignore[arg-type]  # an exact fraction
+def _least_outputs(
+    facts: operators.Operator, attributes: Mapping[str, object], constants: Sequence[np.ndarray | None]
+) -> int:
+    """How many outputs a node has, whichever are read: those that always are there, the pieces of a Split."""
+    if facts.name == "Split":
+        sizes = constants[1] if len(constants) > 1 else None
+        pieces = attributes.get("num_outputs") if sizes is None else sizes.size
+        return pieces if isinstance(pieces, int) and 0 < pieces <= MOST_OUTPUTS else 1
+    return sum(formal.kind == "single" for formal in facts.outputs)

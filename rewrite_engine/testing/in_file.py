@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewrite_engine import operators
-from rewrite_engine.diagnostics import PatError, Problem, RewriteError, Span
+from rewrite_engine.diagnostics import PatError, Problem, RewriteError, Span, render_all
 from rewrite_engine.egraph.encode import attribute_key, constant_key
 from rewrite_engine.egraph.explore import explore
 from rewrite_engine.egraph.freeze import Explored
@@ -29,12 +29,17 @@ from rewrite_engine.testing.graphs import GraphBuilder
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One test's outcome; `reason` says what was found where it did not pass."""
+    """One test's outcome; `reason` says what was found where it did not pass.
+
+    Where the test itself cannot be built, `where` is the place that says so, and `shown` everything with carets.
+    """
 
     title: str
     span: Span
     passed: bool
     reason: str = ""
+    where: Span | None = None
+    shown: str = ""
 
 
 def run_file(path: str | Path) -> list[TestResult]:
@@ -55,8 +60,11 @@ def run_case(rules: RuleSet, case: TestCase) -> TestResult:
     assert isinstance(declaration, syntax.TestDecl)
     try:
         reason = _VERDICTS[declaration.verdict](rules, declaration)
-    except PatError:
-        raise
+    except PatError as error:
+        texts = {path: text for path, (text, _) in rules.sources.items()}
+        found = [replace(p, message=f"{case.title}: {p.message}", severity="FAILED") for p in error.problems]
+        first = error.problems[0]
+        return TestResult(case.title, case.span, False, first.message, first.span, render_all(found, texts))
     except RewriteError as error:
         reason = str(error)
     return TestResult(case.title, case.span, not reason, reason)

@@ -33,6 +33,10 @@ class Unfired(Exception):
     """No test of the file makes this rule or composite match."""
 
 
+class Unbuilt(Exception):
+    """The graph of a test cannot be built; the message says where and why."""
+
+
 class Failed(Exception):
     """A test of a rule file did not pass; the message is the reason."""
 
@@ -131,6 +135,8 @@ class PatItem(pytest.Item):
         from rewrite_engine.diagnostics import Problem, render
 
         error = excinfo.value
+        if isinstance(error, Unbuilt):
+            return str(error)
         if not isinstance(error, Failed | Unfired):
             return _shown(error) or super().repr_failure(excinfo)
         texts = {path: text for path, (text, _) in self.parent.loaded[0].sources.items()}
@@ -147,6 +153,8 @@ class CaseItem(PatItem):
     def runtest(self) -> None:
         """Raises `Failed` with the reason."""
         result = self.parent.run(self.case)
+        if result.shown:
+            raise Unbuilt(result.shown)
         if not result.passed:
             raise Failed(f"{result.title}: {result.reason}")
 
