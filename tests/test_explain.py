@@ -300,3 +300,13 @@ def test_bad_usage_of_the_command_is_one_clear_message(tmp_path, capsys):
         assert main(["explain", model, "-p", rules, *arguments]) == 2
         captured = capsys.readouterr()
         assert captured.out == "" and message in captured.err and "Traceback" not in captured.err
+
+
+def test_energies_are_told_in_their_unit_and_other_objectives_without_totals():
+    graph = "g (float[64, 64] x) => (float[64, 64] y) { y = Relu(x) }"
+    capability = "  supports Relu(x) cost 1ns energy 5nJ"
+    energy = explained(graph, capability, objective="energy")
+    assert explain_json(energy)["unit"] == "pJ" and " uJ" in str(energy) and " us" not in str(energy)
+    makespan = explained(graph, capability, objective="makespan", node="y")
+    assert {v.status for v in makespan.node.verdicts} == {"legal"}
+    assert "could run there by npu.supports.0 (npu.pat:4:3), its kernel 0.001 us" in str(makespan)

@@ -25,6 +25,7 @@ from rewrite_engine.placement.explain_cost import Alternatives, Dearer, operator
 from rewrite_engine.placement.explain_miss import Entry, Miss, closest, miss_of
 from rewrite_engine.placement.explain_words import Words
 from rewrite_engine.placement.match import can_run, without_costs
+from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.place import Placement, place
 
 SOLVED = 6
@@ -52,10 +53,10 @@ class Runs:
 class Verdict:
     """Why an operator does not run on a target.
 
-    `status`: "legal" (it could: `rule` says how, by a kernel of `kernel` ps), "dearer" (the same, where `dearer` says
-    what it would cost in all), "impossible" (it could, but then nothing brings its values there and back), "pinned"
-    (elsewhere, to `rule`), "refused" (a clause of `miss` is false, or not known to be true), "no match" (the nearest
-    capability does not fit), or "unsupported" (no capability names the operator).
+    `status`: "legal" (it could: `rule` says how, by a kernel of `kernel` ps or pJ), "dearer" (the same, where `dearer`
+    says what it would cost in all; for objectives that are sums), "impossible" (it could, but then nothing brings its
+    values there and back), "pinned" (elsewhere, to `rule`), "refused" (a clause of `miss` is false, or not known to be
+    true), "no match" (the nearest capability does not fit), or "unsupported" (no capability names the operator).
     """
 
     target: str
@@ -146,7 +147,10 @@ def explain(terms: Terms, rules: RuleSet, *, node: str | None = None, **options:
     try:
         placement = place(terms, rules, observe=lambda explored, found: heard.append((explored, found)), **options)
         explored, solution = heard[0]
-        alternatives = Alternatives(explored, solution, options.get("time_limit"), placement.strategy == "optimal")
+        alternatives = None
+        if find_objective(options.get("objective", "latency")).additive:  # other prices are no sums of parts
+            seconds, optimal = options.get("time_limit"), placement.strategy == "optimal"
+            alternatives = Alternatives(explored, solution, seconds, optimal)
         teller = _Teller(explored, rules, options, placement, alternatives)
     except UnboundCost as error:
         free = without_costs(rules)
@@ -335,7 +339,7 @@ class _Teller:
             for group in found.values()
             for first, v in group[:1]
         ]  # fmt: skip
-        return tuple(sorted(obstacles, key=lambda o: (-o.cost, -len(o.names), o.target, o.op)))
+        return tuple(sorted(obstacles, key=lambda o: (-o.cost, -len(o.names))))  # ties: the model's order
 
     def candidates(self, index: int) -> Iterator[Candidate]:
         """Every rule, pattern, capability that names the operator or what rewriting makes of it; matches first."""

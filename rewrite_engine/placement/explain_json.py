@@ -1,4 +1,4 @@
-"""Matches and explanations as dictionaries: what `match --json` and `explain --json` print. Costs are picoseconds."""
+"""Matches and explanations as dictionaries: what `match --json` and `explain --json` print. Costs are in `unit`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def explain_json(explanation: Explanation) -> dict[str, object]:
     placement = explanation.placement
     found: dict[str, object] = {
         "schema": EXPLAIN,
-        "unit": "ps",
+        "unit": "ps" if placement is None else placement.unit,
         "unplaced": explanation.unplaced,
         "placement": None
         if placement is None

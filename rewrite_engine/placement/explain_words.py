@@ -85,7 +85,7 @@ def _applied(words: Words, failure: Failure) -> Applied:
 def _operator(words: Words, failure: Failure) -> str:
     applied = _applied(words, failure)
     result = next((words.value(value) for value in applied.outputs if value != ABSENT), "")
-    return f"{applied.op} {result}" if applied.names else result
+    return f"{applied.op} {result}" if applied.names else f"{result} as a {applied.op}" if "`" in result else result
 
 
 def _input(words: Words, failure: Failure) -> str:
