@@ -53,8 +53,11 @@ def test(options: argparse.Namespace) -> int:
     failed = [result for result in results if not result.passed]
     reports = verify_files(options)
     if options.json:
-        rows = [{"file": r.span.file, "line": r.span.line, "title": r.title, "passed": r.passed, "reason": r.reason}
-                for r in results]  # fmt: skip
+        rows = [
+            {"file": r.span.file, "line": r.span.line, "title": r.title, "passed": r.passed, "reason": r.reason}
+            | ({"at": {"line": r.where.line, "column": r.where.column}} if r.where is not None else {})
+            for r in results
+        ]
         found: dict[str, object] = {"tests": rows, "rules": as_json(reports)}
         if options.coverage:
             found["coverage"] = list(map(_as_json, measured))
@@ -63,7 +66,7 @@ def test(options: argparse.Namespace) -> int:
         for result in failed if not options.verbose else results:
             mark = "ok" if result.passed else "FAILED"
             line = f"{result.span}: {mark}: {result.title}" + (f": {result.reason}" if result.reason else "")
-            print(paint(line, options.color, sys.stdout))
+            print(paint(result.shown or line, options.color, sys.stdout))
         print_reports(reports, options)
         for coverage in measured:
             _print_coverage(coverage)
