@@ -122,6 +122,7 @@ class Explanation:
     unplaced: str = ""
     node: Story | None = None
     candidates: tuple[Candidate, ...] = ()
+    name: str = "model"
 
     def __str__(self) -> str:
         from rewrite_engine.placement.explain_text import text_of
@@ -197,6 +198,7 @@ class _Teller:
     ) -> None:
         self.explored, self.placement, self.rules, self.alternatives = explored, placement, rules, alternatives
         self.words = Words(explored, {path: text for path, (text, _) in rules.sources.items()})
+        self.name = options.get("name", "model")
         self.names = operator_names(explored)
         self.spans = {rule.name: rule.span for rule in rules.rules}
         self.pins = {explored.terms.values[i].name: p for i, p in explored.terms.pins.items()} | options.get("pins", {})
@@ -220,7 +222,8 @@ class _Teller:
     def tell(self, chosen: int | None, unplaced: str = "") -> Explanation:
         """The explanation; in depth of the operator with that number."""
         stories = [self.story(index) for index in range(len(self.explored.terms.nodes))]
-        found = Explanation(self.placement, tuple(stories), self.obstacles(stories), self.words.sources, unplaced)
+        obstacles, sources = self.obstacles(stories), self.words.sources
+        found = Explanation(self.placement, tuple(stories), obstacles, sources, unplaced, name=self.name)
         if chosen is None:
             return replace(found, stories=self.with_costs(found))
         stories[chosen] = self.in_depth(stories[chosen])

@@ -18,6 +18,7 @@ def explain_json(explanation: Explanation) -> dict[str, object]:
     found: dict[str, object] = {
         "schema": EXPLAIN,
         "unit": "ps" if placement is None else placement.unit,
+        "model": explanation.name,
         "unplaced": explanation.unplaced,
         "placement": None
         if placement is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rewrite_engine.diagnostics import Problem, Span, render
+from rewrite_engine.machine import HOST
 from rewrite_engine.placement.explain import Candidate, Explanation, Obstacle, Runs, Story, Verdict
 from rewrite_engine.placement.explain_cost import Copied, Dearer
 from rewrite_engine.placement.explain_miss import Miss
@@ -63,14 +64,14 @@ class _Writer:
         yield from self._obstacles()
 
     def _placement(self) -> Iterator[str]:
-        placement, count = self.explanation.placement, len(self.explanation.stories)
+        explanation, placement = self.explanation, self.explanation.placement
+        count = len(explanation.stories)
+        yield f"model      {explanation.name}: {count} operator{'' if count == 1 else 's'}"
         if placement is None:
-            yield f"operators  {count}"
-            yield f"placement  none: {self.explanation.unplaced}"
+            yield f"placement  none: {explanation.unplaced}"
             yield "           what follows is what targets can run, without costs"
             return
         costs = placement.costs
-        yield f"model      {placement.graph.name}: {count} operators"
         yield (
             f"placement  {placement.status} ({placement.strategy}, {placement.objective}): {self.amount(costs.total)}: "
             f"kernels {self.amount(costs.kernels)}, copies {self.amount(costs.copies)}, "
@@ -180,6 +181,8 @@ class _Writer:
                 where = "" if candidate.miss.text == "it matches" else f": {candidate.miss.text}"
                 yield f"  {_title(candidate)}{where}"
         groups = list(_alike([candidate for candidate in candidates if not candidate.matches]))
+        node = self.explanation.node
+        told = {(v.miss.span, v.miss.text) for v in node.verdicts if v.miss is not None} if node is not None else set()
         if groups:
             yield "no match of, the nearest first"
         for group in groups[:CANDIDATES]:
@@ -187,7 +190,10 @@ class _Writer:
                 miss = candidate.miss
                 fits = f": {miss.fitting} of {miss.operators} operators fit" if miss.operators > 1 else ""
                 yield f"  {_title(candidate)}{fits}"
-            yield from _indented(self._excerpt(group[0].miss), 4)
+            if (group[0].miss.span, group[0].miss.text) in told:
+                yield "    as above"
+            else:
+                yield from _indented(self._excerpt(group[0].miss), 4)
         if len(groups) > CANDIDATES:
             yield f"  and {sum(map(len, groups[CANDIDATES:]))} more"
 
@@ -196,7 +202,9 @@ class _Writer:
     def _obstacles(self) -> Iterator[str]:
         obstacles = self.explanation.obstacles
         if not obstacles:
-            yield "obstacles  none: there is no target, or every operator could run on every one"
+            targets = any(verdict.target != HOST for story in self.explanation.stories for verdict in story.verdicts)
+            ran = any(run.target != HOST for story in self.explanation.stories for run in story.runs)
+            yield f"obstacles  none: {'whatever runs could run anywhere' if targets or ran else 'there is no target'}"
             return
         yield "obstacles, the most expensive first"
         for number, obstacle in enumerate(obstacles[:OBSTACLES], 1):
