@@ -27,9 +27,11 @@ pattern clamp(v) = Clip(v, const _, const _)
 pattern activation(v) =
     Relu(v) | clamp(v) | Sigmoid(v) | Tanh(v) | LeakyRelu(v) | silu(v) | hard_swish(v) | hard_sigmoid(v)
 
-## Decomposed hard swish and hard sigmoid become the operators; a division by 6 is then a multiplication.
-rule fuse_hard_swish reassociates: hard_swish_spelled(v) => HardSwish(v)
+## Decomposed hard swish and hard sigmoid become the operators; a division by 6 is then a multiplication. Attributes
+## hold a sixth in single precision, so not in double.
+rule fuse_hard_swish reassociates: hard_swish_spelled(v) => HardSwish(v) if v.dtype != float64
 rule fuse_hard_sigmoid reassociates: hard_sigmoid_spelled(v) => HardSigmoid(v, alpha=0.16666667, beta=0.5)
+  if v.dtype != float64
 
 ## Nothing is below zero twice.
 rule relu_twice: Relu(Relu(x)) => Relu(x)
@@ -69,3 +71,5 @@ test "hard sigmoid becomes the operator":
   Div(Clip(Add(x: float32[1, 8], 3), 0, 6), 6) => HardSigmoid(x, alpha=0.16666667, beta=0.5)
 test "one relu is enough": Relu(Relu(x: float32[1, 8])) => Relu(x)
 test "a relu of a tanh stays": place Relu(Tanh(x: float32[1, 8])) => Relu(Tanh(x)) on host
+test "double precision stays":
+  place Div(Clip(Add(x: float64[1, 8], 3), 0, 6), 6) => Div(Clip(Add(x, 3), 0, 6), 6) on host

@@ -82,9 +82,8 @@ class Bounded:
         exact = np.array([is_simple(v) for v in wide.reshape(-1).tolist()], np.bool_).reshape(wide.shape)
         if dtype not in UNITS:
             raise Undecided(f"rounding of {dtype}")
-        unit = max(UNITS[dtype][0], UNITS["float32"][0])  # attributes are single precision, whatever the tensors are
         with np.errstate(all="ignore"):
-            error = np.where(exact, 0.0, unit * np.abs(wide))
+            error = np.where(exact, 0.0, UNITS[dtype][0] * np.abs(wide))
         return Bound(wide, np.where(np.isfinite(wide), error, 0.0))
 
     def given(self, array: Array, dtype: str, literal: tuple[Array, float] | None = None) -> Bound:
@@ -97,8 +96,7 @@ class Bounded:
         written, last = literal
         center = np.broadcast_to(np.asarray(written, np.float64), wide.shape)
         with np.errstate(all="ignore"):
-            rounded = last + (UNITS["float32"][0] * np.abs(center) if last else 0.0)
-            error = rounded + (0.0 if self.real else np.abs(wide - center))
+            error = last + (0.0 if self.real else np.abs(wide - center))
         return Bound(center, np.where(np.isfinite(center), error, 0.0))
 
     def known(self, array: Array, precise: Array | None, dtype: str) -> Bound:

@@ -32,6 +32,7 @@ class Instance:
     seed: int
     symbols: Mapping[int, tuple[Dimension, ...]] = field(default_factory=dict)
     hidden: frozenset[int] = frozenset()  # constants that the rule was not told
+    unranked: frozenset[int] = frozenset()  # inputs of which it was not even told the rank
 
 
 @dataclass(slots=True, eq=False)
@@ -89,12 +90,13 @@ def draw(plans: Plans, index: int, source: Source) -> Instance | None:
             names = dict(zip(made.free, invalid.left.inputs, strict=False))
             invalid.symbols = {names[slot]: shape for slot, shape in seen.symbols.items()}
             invalid.hidden = frozenset(names[slot] for slot in seen.hidden)
+            invalid.unranked = tuple(names[slot] for slot in sorted(seen.unranked))
         raise
     if isinstance(both, Refusal):
         return None
     if seen is None:
         return Instance(both, made, candidate, seed)
-    return Instance(both, made, candidate, seed, seen.symbols, seen.hidden)
+    return Instance(both, made, candidate, seed, seen.symbols, seen.hidden, seen.unranked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +106,7 @@ class Unseen:
     facts: Facts
     symbols: Mapping[int, tuple[Dimension, ...]]
     hidden: frozenset[int]
+    unranked: frozenset[int] = frozenset()
 
 
 def unknown(c: Candidate, policy: int) -> Unseen:
@@ -111,6 +114,7 @@ def unknown(c: Candidate, policy: int) -> Unseen:
     variant, random = c.plan.variant, Seeded(policy)
     symbols: dict[int, tuple[Dimension, ...]] = {}
     types: dict[int, TensorType] = {}
+    unranked: set[int] = set()
     hides = policy % 2 == 0
     hidden = frozenset(
         slot
@@ -126,6 +130,10 @@ def unknown(c: Candidate, policy: int) -> Unseen:
         types[slot] = kind
         own = random.integer(0, 3)
         if slot in c.values or not kind.shape:
+            continue
+        if policy % 5 == 0 and own == 0:  # not even the rank
+            unranked.add(slot)
+            types[slot] = TensorType(kind.dtype, None)
             continue
         shape: list[Dimension] = list(kind.shape)
         for axis, size in enumerate(kind.shape):
@@ -156,4 +164,4 @@ def unknown(c: Candidate, policy: int) -> Unseen:
         is_constant=tuple(known and k not in hidden for k, known in enumerate(seen.is_constant)),
         attributes=tuple(effective),
     )
-    return Unseen(facts, symbols, hidden)
+    return Unseen(facts, symbols, hidden, frozenset(unranked))

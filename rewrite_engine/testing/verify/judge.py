@@ -21,7 +21,7 @@ from rewrite_engine.testing.verify.interpreter import Undecided
 from rewrite_engine.testing.verify.node_draft import Array
 from rewrite_engine.testing.verify.plan import Plan
 from rewrite_engine.testing.verify.rational import Rational
-from rewrite_engine.testing.verify.sides import Graph, Sides, arguments, execute, program_of
+from rewrite_engine.testing.verify.sides import Graph, Invalid, Misfit, Sides, arguments, execute, program_of
 
 APART = 1 / 8
 """An approximation keeps at least three bits: it is within this share of the larger of its result and its inputs."""
@@ -100,7 +100,12 @@ def _case(sides: Sides, plan: Plan) -> _Case:
     }
     positions = inputs.positions(sides.variant)
     small = frozenset(name for name, slot in slots.items() if slot in positions)
-    return _Case(sides, plan, program_of(sides.left), program_of(sides.right, sides.composed), literal, small)
+    left = program_of(sides.left)
+    try:
+        right = program_of(sides.right, sides.composed)
+    except Misfit as misfit:
+        raise Invalid(f"the right side cannot be computed: {misfit}", sides.left) from None
+    return _Case(sides, plan, left, right, literal, small)
 
 
 def _written(value: object) -> float:

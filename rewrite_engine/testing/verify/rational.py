@@ -143,7 +143,8 @@ class Rational:
             return self._function(op, args)
         if op not in _UFUNCS:
             raise Undecided(f"`{op}` has no exact form here")
-        found = np.asarray(_UFUNCS[op](*args))
+        with np.errstate(all="ignore"):
+            found = np.asarray(_UFUNCS[op](*args))
         return found.astype(np.bool_) if op in _TO_BOOL else found
 
     def _power(self, a: Array, b: Array) -> Array:
@@ -185,8 +186,9 @@ class Rational:
         flat = moved.reshape(-1, *moved.shape[len(axes) :])
         op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[how]
         total = flat[0]
-        for part in flat[1:]:
-            total = _UFUNCS[op](total, part)
+        with np.errstate(all="ignore"):
+            for part in flat[1:]:
+                total = _UFUNCS[op](total, part)
         found = np.empty(moved.shape[len(axes) :], object)
         found[...] = total
         return found

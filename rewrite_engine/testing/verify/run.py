@@ -29,13 +29,17 @@ EXAMPLES = 24
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`tiers` 1 to 3; `examples` matches per rule; `database` is a folder that keeps counterexamples, or None."""
+    """`tiers` 1 to 3; `examples` matches per rule; `database` is a folder that keeps counterexamples, or None.
+
+    `protections`: what lies just outside of guards is looked at, too. Without `shrink`, a failure stays as it was met.
+    """
 
     seed: int = 0
     examples: int = EXAMPLES
     tiers: int = 3
     database: str | None = None
     protections: bool = False
+    shrink: bool = True
 
 
 def verify_file(path: str | Path, options: Options = Options()) -> Report:
@@ -107,7 +111,8 @@ def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) ->
             break
     shown: Counterexample | None = None
     if failure is not None:
-        failure = smallest(plans, failure, examine(options), options.seed, _key(rule), options.database)
+        if options.shrink:
+            failure = smallest(plans, failure, examine(options), options.seed, _key(rule), options.database)
         shown = counterexample(rules, rule, failure, options.seed)
     protections = guards.protections(rules, plans, options.seed) if options.protections and failure is None else ()
     return _report(rule, tally, shown, options, time.perf_counter() - begun, protections)
@@ -125,7 +130,10 @@ def _attempt(plans: Plans, index: int, seed: object, options: Options, tally: _T
         return Failure(index, seed, None, Difference("shapes", str(invalid)), invalid)
     if found is None:
         return None
-    difference, verdict = examine(options)(found, tally)
+    try:
+        difference, verdict = examine(options)(found, tally)
+    except Invalid as invalid:
+        return Failure(index, seed, None, Difference("shapes", str(invalid)), invalid)
     tally.add(index, found, verdict)
     return Failure(index, seed, found, difference) if difference is not None else None
 

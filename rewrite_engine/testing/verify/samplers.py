@@ -269,7 +269,7 @@ def _pad(d: NodeDraft) -> None:
             d.whole(3, _axes(d, len(x)) if x else [])
         axes = d.values[3]
     count = len(x) if axes is None else axes.size
-    kind = source.integer(0, 5)
+    kind = source.integer(0, 6)
     if kind == 0:
         pads = [0] * (2 * count)
     elif kind == 1 and count:  # a shift: what is added on one side is cut off on the other
@@ -278,6 +278,8 @@ def _pad(d: NodeDraft) -> None:
         pads[at], pads[at + count] = by, -by
     elif kind <= 4:  # spatial axes only
         pads = [choice(source, (0, 1, 2)) if k % max(count, 1) > 1 or axes is not None else 0 for k in range(2 * count)]
+    elif kind == 5:
+        pads = [choice(source, (0, 0, 1)) for _ in range(2 * count)]
     else:
         pads = [choice(source, (0, 0, 1, 2, -1)) for _ in range(2 * count)]
     d.whole(1, pads)
@@ -373,6 +375,22 @@ SAMPLERS: Mapping[str, Sampler] = {
 }
 
 
+OTHERWISE: Mapping[str, Mapping[str, tuple[object, ...]]] = {
+    "Attention": {"is_causal": (1,), "softcap": (2.0,)},
+    "AveragePool": {"count_include_pad": (1,), "ceil_mode": (1,)},
+    "BatchNormalization": {"training_mode": (1,), "epsilon": (0.5, 0.25)},
+    "Elu": {"alpha": (0.5,)},
+    "Gelu": {"approximate": ("tanh",)},
+    "HardSigmoid": {"alpha": (0.25,), "beta": (0.25,)},
+    "LayerNormalization": {"epsilon": (0.5, 0.25)},
+    "LeakyRelu": {"alpha": (0.5, 2.0)},
+    "MaxPool": {"ceil_mode": (1,)},
+    "RMSNormalization": {"epsilon": (0.5, 0.25)},
+    "RotaryEmbedding": {"interleaved": (1,)},
+}
+"""Values of attributes that are not the default, which are drawn now and then."""
+
+
 def sample(d: NodeDraft) -> None:
     """Settles what is open, by the table; pointwise operators broadcast, others take operands of one shape."""
     facts = d.facts
@@ -380,6 +398,9 @@ def sample(d: NodeDraft) -> None:
     if sampler is None:
         sampler = pointwise if facts is not None and facts.pointwise and len(d.present) > 1 else first_alone
     sampler(d)
+    for name, others in OTHERWISE.get(d.op, {}).items():
+        if name not in d.attributes and chance(d.source, 4):
+            d.attributes[name] = choice(d.source, others)
     for position in range(len(d.present)):
         if d.open(position):
             d.shape(position)

@@ -30,9 +30,10 @@ def counterexample(rules: RuleSet, rule: CoreRule, failure: Failure, seed: int) 
         subject, where = graph_text(left, failure.invalid.symbols, failure.invalid.hidden)
         plain, _ = graph_text(left, {}, frozenset(), typed=False)
         lines = [f'test "counterexample: {rule.name}":', *_indented(f"place {subject} => {plain} on host{where}")]
-        return Counterexample(
-            f"{difference.message}{_sizes(left, failure.invalid.hidden)}", "\n".join(lines), "", "", ""
-        )
+        unranked = " and ".join(failure.invalid.unranked)
+        blind = f", where the rank of {unranked} is not known" if unranked else ""
+        reason = f"{difference.message}{_sizes(left, failure.invalid.hidden)}{blind}"
+        return Counterexample(reason, "\n".join(lines), "", "", "")
     assert found is not None
     both = found.sides
     slots = dict(zip(both.left.inputs, found.plan.free, strict=False))

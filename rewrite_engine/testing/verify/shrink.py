@@ -84,11 +84,11 @@ def _judged(plans: Plans, index: int, source: Source, examine: Examine, seed: ob
     """The failure that these choices give, if they give one."""
     try:
         found = instance.draw(plans, index, source)
+        if found is None:
+            return None
+        difference, _ = examine(found)
     except Invalid as invalid:
         return Failure(index, seed, None, Difference("shapes", str(invalid)), invalid)
-    if found is None:
-        return None
-    difference, _ = examine(found)
     return None if difference is None else Failure(index, seed, found, difference)
 
 

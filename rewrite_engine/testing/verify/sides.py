@@ -33,6 +33,10 @@ class NoProgram(Exception):
     """An operator has no loop nest in this form, so nothing can be computed; the message says which."""
 
 
+class Misfit(NoProgram):
+    """The operands of an operator do not fit it, though their types do not say so."""
+
+
 class Invalid(Exception):
     """What the rule builds is no graph; the message says why. `left` is the graph that it was to replace."""
 
@@ -41,6 +45,7 @@ class Invalid(Exception):
         self.left = left
         self.symbols: Mapping[str, tuple[Dimension, ...]] = {}
         self.hidden: frozenset[str] = frozenset()
+        self.unranked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +233,9 @@ def program_of(graph: Graph, composed: bool = False) -> Program:
             raise NoProgram(f"there is no loop nest for {node.op}")
         try:
             results = compute(builder, [tensors[name] if name else None for name in node.inputs], node.attributes)
-        except (Unsupported, NeedsValue, ValueError, ArithmeticError, IndexError) as error:
+        except IndexError as error:
+            raise Misfit(f"{node.op}: {error}") from None
+        except (Unsupported, NeedsValue, ValueError, ArithmeticError) as error:
             raise NoProgram(f"{node.op}: {error}") from None
         for name, tensor in zip(node.outputs, results, strict=False):
             if name:
