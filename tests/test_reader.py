@@ -15,7 +15,7 @@ from lark.exceptions import UnexpectedInput
 from rewrite_engine.language import syntax, tables
 from rewrite_engine.language.grammar import parser
 from rewrite_engine.language.parsing import normalise, parse
-from rewrite_engine.language.reader import read
+from rewrite_engine.language.reader import RESERVED, read
 from rewrite_engine.language.tree import Context, convert
 from rewrite_engine.resources import patterns_root
 
@@ -79,6 +79,17 @@ def test_the_same_tree_as_lark(path: Path) -> None:
 )
 def test_small_texts(text: str, valid: bool) -> None:
     assert same(text) is valid
+
+
+@pytest.mark.parametrize("word", [*sorted(RESERVED), "_", "[", "1", '"t"'])
+def test_a_word_after_a_declaration_does_not_end_the_file(word: str) -> None:
+    """Whatever follows a whole declaration is read, or is an error."""
+    declarations = ["let a = 1", "pattern p(x) = Relu(x)", "rule r: Relu(Relu(x)) => Relu(x)", "device d { memory 1MiB }",
+                    "target t on host { supports Relu }", 'include "a.pat"', "link host -> d: 1us"]  # fmt: skip
+    for first in declarations:
+        text = f"{first} {word} let b = 2 : :"
+        assert not same(text), text
+        assert parse(text, "f.pat")[1], text
 
 
 @settings(max_examples=60, deadline=None)

@@ -17,6 +17,8 @@ from rewrite_engine.language.tree import Context, finish, handlers
 
 WHOLE_WORD = "(?![A-Za-z0-9_])"
 """What ends the patterns of keywords."""
+NO_TERMINAL = -1
+"""The kind of a word that is reserved: it is no name, nor the end of the text."""
 SEVERAL = {
     "ARROW": ("->", "<->"),
     "COMPARE": ("==", "!=", "<=", ">=", "<", ">"),
@@ -49,7 +51,7 @@ class Token(str):
 
 
 class Tokens:
-    """Tokens in columns. `words` is the keyword of each (0: none), `kinds` what it is otherwise."""
+    """Tokens in columns. `words` is the keyword of each (0: none), `kinds` what it is otherwise (or NO_TERMINAL)."""
 
     __slots__ = ("columns", "kinds", "lines", "names", "texts", "words")
 
@@ -95,8 +97,9 @@ def tokens(source: str, known: Tables) -> Tokens | None:
         if group == _WORD:
             known_word = seen.get(value)
             if known_word is None:
-                plain = operator if "A" <= value[0] <= "Z" else name if value != "_" else 0
-                known_word = seen[value] = (plain if value not in RESERVED else 0, keywords.get(value, 0))
+                plain = operator if "A" <= value[0] <= "Z" else name if value != "_" else NO_TERMINAL
+                known_word = (plain if value not in RESERVED else NO_TERMINAL, keywords.get(value, 0))
+                seen[value] = known_word
             kind, word = known_word
         elif group == _MARK:
             kind = marks[value]
