@@ -77,6 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     place = verb("place", "choose where every operator of a model runs", "place", "place")
     place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")
+    place.add_argument("--compare", metavar="OLD.json", help="print what changed since another placement of the model")
+    _reused(place)
     _model_options(place)
 
     compile_ = verb("compile", "place, lower and write a bundle that runs", "place", "compile_")
@@ -87,6 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     compile_.add_argument("--standalone", action="store_true", help="add a C program that runs the whole model")
     compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
                           help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
+    _reused(compile_)
     _model_options(compile_)
 
     run = verb("run", "run a bundle", "run", "run")
@@ -105,6 +108,16 @@ def build_parser() -> argparse.ArgumentParser:
     sweep.add_argument("experiment", metavar="EXPERIMENT.toml")
     sweep.add_argument("-o", "--output", metavar="DIR", help="the folder of the results (default: named as the file)")
     sweep.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: one less than there are cores)")
+
+    reduce = verb("reduce", "find the smallest model on which a command still fails", "reduce", "reduce")
+    reduce.add_argument("model", metavar="MODEL.onnx")
+    reduce.add_argument("--check", metavar="CMD", help="the command; {} in it is the model's path (default: at its "
+                        "end). It fails by its exit status, the same one as on the whole model")  # fmt: skip
+    reduce.add_argument("--pattern", metavar="REGEX", help="it fails where its output matches, whatever its status")
+    reduce.add_argument("-o", "--output", default="reduced.onnx", metavar="FILE", help="(default reduced.onnx)")
+    reduce.add_argument("--timeout", type=_seconds, default=300.0, metavar="S",
+                        help="a command that takes longer does not fail (default 300)")  # fmt: skip
+    reduce.add_argument("--replay", metavar="STEPS.json", help="do the steps that --json printed, running nothing")
 
     verb("doctor", "say what is installed, what is missing and how to get it", "doctor", "doctor")
     return parser
@@ -137,6 +150,10 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--costs", metavar="FILE", help='measured costs, for capabilities that cost profile("key")')
     sub.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                      help="a number or option of the rule files, such as npu0.memory=32MiB (repeatable)")  # fmt: skip
+
+
+def _reused(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--placement", metavar="FILE", help="follow a placement.json, edited or not, in place of a search")
 
 
 def _engine(sub: argparse.ArgumentParser) -> None:

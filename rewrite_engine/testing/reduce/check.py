@@ -1,0 +1,72 @@
+"""Whether a command still fails on a model: by its exit status, or by an expression that its output matches."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from rewrite_engine.diagnostics import RewriteError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did: its exit status (None: stopped at the time limit) and what it printed."""
+
+    status: int | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command; `{}` in it stands for the model's path, which is its last argument where there is none.
+
+    `pattern` is an expression that the output of a failing command holds; without it a command fails by its exit
+    status. `timeout` in seconds: a command that takes longer does not fail.
+    """
+
+    command: str
+    pattern: str | None = None
+    timeout: float = 300.0
+
+    def run(self, model: Path) -> Outcome:
+        """Runs the command on a model. Raises `RewriteError` where there is no such command."""
+        words = self._words()
+        words = [word.replace("{}", str(model)) for word in words] if "{}" in self.command else [*words, str(model)]
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=self.timeout,
+                check=False, errors="replace",
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Outcome(None, "")
+        except OSError as error:
+            raise RewriteError(f"--check: cannot run {words[0]}: {error.strerror}") from None
+        return Outcome(done.returncode, done.stdout)
+
+    def fails(self, outcome: Outcome, first: Outcome | None = None) -> bool:
+        """Whether that is the failure that was looked for; `first` is what the command did on the whole model."""
+        if outcome.status is None:
+            return False
+        if self.pattern is not None:
+            return re.search(self.pattern, outcome.output, re.MULTILINE) is not None
+        return outcome.status != 0 and (first is None or outcome.status == first.status)
+
+    def _words(self) -> list[str]:
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise RewriteError(f"--check: {error}: {self.command}") from None
+        if not words:
+            raise RewriteError("--check: expected a command")
+        return words
+
+    def validate(self) -> None:
+        """Raises `RewriteError` for a command or an expression that cannot be read."""
+        self._words()
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise RewriteError(f"--pattern: {error}: {self.pattern}") from None
