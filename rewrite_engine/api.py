@@ -31,9 +31,10 @@ from rewrite_engine.placement.match import match as _match
 from rewrite_engine.placement.place import Placement
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
+from rewrite_engine.placement.reuse import read_placement
 
 __all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Matches", "Module", "Placement", "RuleSet",
-           "compile", "explain", "load", "load_rules", "match", "place", "report", "supports",
+           "compile", "explain", "load", "load_rules", "match", "place", "report", "reuse", "supports",
            "with_capabilities"]  # fmt: skip
 
 
@@ -79,6 +80,22 @@ def explain(module: Module, rules: RuleSet, *, node: str | None = None, **option
     return _explain(to_terms(module), rules, node=node, name=module.source.name, **options)
 
 
+def reuse(module: Module, rules: RuleSet, path: str | Path, **options: Any) -> Placement:
+    """The placement that a placement.json says, edited or not: its kernels and regions, at the costs of today.
+
+    `options` are those of `place`, but for `strategy`. Raises RewriteError for a file that is none, one of another
+    model, and for what the rules do not allow; a rule file that has changed since is a warning.
+    """
+    file = read_placement(path)
+    file.check_model(module.source.name, module.source.sha256)
+    placement = place(module, rules, strategy=file, **options)
+    changed = file.changed_rules(placement.rules)
+    if changed:
+        message = f"{path} was made with other versions of {', '.join(changed)}; its kernels are costed anew"
+        placement = replace(placement, warnings=(*placement.warnings, message))
+    return placement
+
+
 def report(
     module: Module,
     placement: Placement,
@@ -115,7 +132,7 @@ def compile(
     module: Module,
     rules: RuleSet,
     *,
-    placement: Placement | None = None,
+    placement: Placement | str | Path | None = None,
     targets: Sequence[str] | Mapping[str, object] = (),
     planner: Planner = pack,
     engine: str = "auto",
@@ -126,6 +143,8 @@ def compile(
 ) -> Bundle:
     """The bundle of a module: placed with `options` (or as `placement` says), lowered, planned and verified.
 
+    `placement` is one that `place` made, or the path of a placement.json, which may be an edited one, see `reuse`.
+
     `targets` names the targets that may be used, as in `place`; or it maps a target to its code generator (or to the
     name of an installed one), and "host" to the options of its C compiler: {"cc", "cpu", "triple"}. Kernels of targets
     without a code generator run as loop nests. `planner` lays out the arenas, see `backend.packing.Planner`. `engine`
@@ -135,8 +154,11 @@ def compile(
     placed model whose bytes nothing overwrites until the end of a run.
     """
     given = targets if isinstance(targets, Mapping) else {}
+    chosen = () if given else tuple(targets)
     if placement is None:
-        placement = place(module, rules, targets=() if given else tuple(targets), **options)
+        placement = place(module, rules, targets=chosen, **options)
+    elif not isinstance(placement, Placement):
+        placement = reuse(module, rules, placement, targets=chosen, **options)
     known = read_targets(given, [target.name for target in placement.machine.targets])
     made = generate(placement.graph, known.generators)
     lowered = programs(with_bodies(placement.graph, rules.meanings), made)

@@ -17,18 +17,25 @@ from rewrite_engine.cli.summary import summary
 from rewrite_engine.cli.text import say
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import check_writable, write_folder
+from rewrite_engine.placement.compare import compare_file
 from rewrite_engine.placement.place import Placement
 
 
 def place(options: argparse.Namespace) -> int:
-    """Places a model; prints the summary; writes the three files where asked."""
+    """Places a model; prints the summary, or what changed since another placement; writes the files where asked."""
     if options.output:
         check_writable(options.output)
     module, placement, rules = _placed(options)
     files = api.report(module, placement, rules=rules)
+    found = compare_file(options.compare, json.loads(files["placement.json"])) if options.compare else None
     if options.output:
         write_folder(Path(options.output), files)
-    _show(options, placement, files["placement.json"])
+    if found is None:
+        _show(options, placement, files["placement.json"])
+    elif options.json:
+        print(json.dumps(found.to_json(), indent=1, sort_keys=True, ensure_ascii=False))
+    else:
+        print("\n".join(found.lines()))
     return 0
 
 
@@ -64,7 +71,13 @@ def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement, api.Rul
     started = time.perf_counter()
     module = load_model(options)
     imported = time.perf_counter() - started
-    placement = api.place(module, rules, **place_options(options))
+    chosen = place_options(options)
+    if options.placement:
+        if chosen.pop("strategy") != "optimal":
+            raise RewriteError(f"--placement says where everything runs: leave out --strategy {options.strategy}")
+        placement = api.reuse(module, rules, options.placement, **chosen)
+    else:
+        placement = api.place(module, rules, **chosen)
     for warning in placement.warnings:
         say(options, f"warning: {warning}")
     return module, replace(placement, seconds={"import": imported, **placement.seconds}), rules

@@ -14,7 +14,7 @@ import numpy as np
 
 from rewrite_engine.egraph.freeze import ENode, Explored
 from rewrite_engine.egraph.fused import kernel_inputs
-from rewrite_engine.egraph.problem import Kernel, Solution
+from rewrite_engine.egraph.problem import Choice, Kernel, Solution
 from rewrite_engine.egraph.supply import INPUT, Source, supply
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
@@ -36,19 +36,38 @@ class Costs:
         return self.kernels + self.copies + self.launches
 
 
+_MOST_ORDERS = 4
+"""The second is nearly always that of the first graph; equally cheap sources of a copy may go on changing places."""
+
+
 @dataclass(slots=True, eq=False)
 class _Run:
-    """A chosen kernel: where it runs, and the names of its results by index."""
+    """A chosen kernel: where it runs, the names of its results by index, and the choices of these results."""
 
+    choice: Choice
     kernel: Kernel
     node: ENode
-    region: int
     outputs: dict[int, str] = field(default_factory=dict)
+    results: dict[int, Choice] = field(default_factory=dict)
+
+    @property
+    def region(self) -> int:
+        return self.choice.region
 
 
 def rebuild(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
-    """The placed graph of a solution; steps are in an order in which they can run, region by region."""
-    return _Rebuild(explored, solution, name).graph(True)
+    """The placed graph of a solution; steps are in an order in which they can run, region by region.
+
+    Names follow that order: where the choices are in another one, they are brought into it and named again.
+    """
+    for _ in range(_MOST_ORDERS):
+        making = _Rebuild(explored, solution, name)
+        graph = making.graph(True)
+        ordered = making.in_order(graph)
+        if ordered == solution.choices:
+            break
+        solution = replace(solution, choices=ordered)
+    return graph
 
 
 def rebuild_kernels(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
@@ -81,6 +100,19 @@ class _Rebuild:
         self.given: dict[int, str] = {}  # value -> the graph input's name
         self.numbers = sorted({choice.region for choice in solution.choices})
         self.copies: list[CopyCall] = []
+        self.made: dict[str, _Run] = {}  # by the name of the kernel call
+
+    def in_order(self, graph: PlacedGraph) -> tuple[Choice, ...]:
+        """The choices in the order of the graph's steps: each kernel, then its results; regions numbered from 0."""
+        numbers: dict[int, int] = {}
+        found = []
+        for step in graph.steps:
+            if isinstance(step, KernelCall):
+                run = self.made[step.name]
+                number = numbers.setdefault(run.region, len(numbers))
+                chosen = (run.choice, *(run.results[k] for k in sorted(run.results)))
+                found += [Choice(choice.kernel, number) for choice in chosen]
+        return tuple(found)
 
     def graph(self, regions: bool) -> PlacedGraph:
         terms = self.explored.terms
@@ -144,16 +176,17 @@ class _Rebuild:
             kernel = self.problem.kernels[choice.kernel]
             node, device = self.explored.enodes[kernel.payload], self._device(kernel)
             if node.outputs > 1:
-                run = _Run(kernel, node, choice.region)
+                run = _Run(choice, kernel, node)
                 tuples[kernel.value, choice.region] = run
                 runs.append(run)
                 continue
             name = self._fresh(kernel.value, device, self._target(kernel))
             self.inside[kernel.value, choice.region] = name
             if node.result is not None:
-                tuples[node.inputs[0], choice.region].outputs[node.result] = name
+                whole = tuples[node.inputs[0], choice.region]
+                whole.outputs[node.result], whole.results[node.result] = name, choice
             else:
-                runs.append(_Run(kernel, node, choice.region, {0: name}))
+                runs.append(_Run(choice, kernel, node, {0: name}))
         return runs
 
     def _copies(self) -> None:
@@ -217,6 +250,7 @@ class _Rebuild:
         ]
         short = node.op.rsplit("::", 1)[-1]
         name = self.names.numbered(node.offer.rule if node.fused else f"{target}.{short}")
+        self.made[name] = run
         outputs = tuple(run.outputs.get(k, "") for k in range(node.outputs))
         body, inner = self._body(run, name, operands, outputs)
         payload = kernel.payload

@@ -18,6 +18,7 @@ from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.egraph.supply import supply
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,24 @@ def audited(name: str, problem: Problem, found: Solution | Sequence[Choice]) -> 
     if checked.problems:
         more = f" (and {len(checked.problems) - 3} more)" if len(checked.problems) > 3 else ""
         raise RewriteError(f"{where} returned no placement: {'; '.join(checked.problems[:3])}{more}")
-    return Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
+    choices = tuple(choices) if _can_run(problem, choices) else checked.choices
+    return Solution(choices, checked.copies, checked.cost, 0, "feasible")
+
+
+def _can_run(problem: Problem, choices: Sequence[Choice]) -> bool:
+    """Whether choices stand in an order in which they can run, region by region, regions numbered from 0."""
+    regions: dict[int, list[Kernel]] = defaultdict(list)
+    for choice in choices:
+        regions[choice.region].append(problem.kernels[choice.kernel])
+    if [c.region for c in choices] != [n for n, region in enumerate(regions.values()) for _ in region]:
+        return False
+    if supply(problem, list(regions.values())).order != tuple(range(len(regions))):
+        return False
+    for region in regions.values():
+        place = {kernel.value: position for position, kernel in enumerate(region)}
+        if any(place.get(read.value, -1) >= place[kernel.value] for kernel in region for read in kernel.reads):
+            return False
+    return True
 
 
 def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
