@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Bundle", "Explanation", "MatchedNode", "Matches", "Module", "PatError", "Placement", "RewriteError",
-           "RuleSet", "bundled_model", "compile", "explain", "load", "load_rules", "match", "place", "reuse", "supports",
-           "with_capabilities"]  # fmt: skip
+           "RuleSet", "bundled_model", "compile", "explain", "load", "load_rules", "match", "place", "reuse",
+           "supports", "with_capabilities"]  # fmt: skip
 
 _HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
           "bundled_model": "rewrite_engine.graph"}  # fmt: skip
