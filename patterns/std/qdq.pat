@@ -4,8 +4,8 @@
 let q8 = {int8, uint8}
 let whole = {int8, uint8, int16, uint16}
 let per_tensor(s) = s.numel == 1
-## One scale for all, of which 2^16 steps neither overflow nor vanish.
-let ordinary(s) = item(s) >= 1e-30 and item(s) <= 1e+30
+## One scale for all, of which 2^16 steps neither overflow nor vanish, in floats that tell so many steps apart.
+let ordinary(s) = s.dtype == float32 and item(s) >= 1e-30 and item(s) <= 1e+30
 
 ## The value that codes stand for, and the codes of a value; the zero point is written.
 pattern decoded(x, scale, zero) = DequantizeLinear(x, const scale, const zero, block_size=0)
@@ -16,7 +16,7 @@ pattern encoded(v, scale, zero) = QuantizeLinear(v, const scale, const zero, blo
 ## of both scales. Before the result is encoded, it may be cut off.
 pattern rectified(v) = Relu(v) | (Clip(v, const low, const high) if all(low < high))
 pattern codes_in(x: q8[...], scale, zero) = decoded(x, scale, zero) if per_tensor(scale)
-pattern codes_out(v, scale, zero) = encoded(rectified?(v), scale, zero) if per_tensor(scale)
+pattern codes_out(v, scale, zero) = encoded(v, scale, zero) if per_tensor(scale)
 pattern row_weights(w: q8[K, ...], scale) = decoded(const w, scale, zero) as d
   if (per_tensor(scale) or scale.shape == [K] and d.axis == 0) and all(zero == 0)
 pattern column_weights(w: q8[_, K], scale) = decoded(const w, scale, zero) as d
@@ -71,7 +71,7 @@ test "codes in of sixteen bits": DequantizeLinear(x: int16[8], const s: float32[
 test "codes in, a scale per channel":
   DequantizeLinear(x: uint8[2, 8], const s: float32[2] = 0.5, const z: uint8[2] = 3, axis=0) is not codes_in
 test "codes out": QuantizeLinear(v: float32[8], const s: float32[] = 0.5, const z: uint8[] = 3) is codes_out
-test "codes out, cut off":
+test "codes out, a scale in a list":
   QuantizeLinear(Relu(v: float32[8]), const s: float32[1] = 0.5, const z: uint8[1] = 3) is codes_out
 test "codes out, a scale per channel":
   QuantizeLinear(v: float32[2, 8], const s: float32[2] = 0.5, const z: uint8[2] = 3, axis=0) is not codes_out
@@ -153,6 +153,10 @@ test "pooled codes, a scale per channel":
   place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z, axis=1)
   => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z, axis=1) on host
   where d = DequantizeLinear(x: uint8[1, 2, 4, 4], const s: float32[2] = 0.3, const z: uint8[2] = 7, axis=1)
+test "pooled codes, steps in half precision":
+  place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z) => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z)
+  on host
+  where d = DequantizeLinear(x: uint8[1, 2, 4, 4], const s: float16[] = 0.3, const z: uint8[] = 7)
 test "pooled codes, steps that vanish":
   place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z)
   => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z) on host

@@ -16,7 +16,8 @@ test "a scale and a zero point per column, and a bias":
 test "no zero points of the weights": Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is dynamic_linear
   where m = MatMulInteger(a: uint8[2, 8], const w: int8[8, 4], z: uint8[])
 
-test "weights around another zero": Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is not dynamic_linear
+test "weights around another zero":
+  Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is not dynamic_linear
   where m = MatMulInteger(a: uint8[2, 8], const w: int8[8, 4], z: uint8[], const wz: int8[] = 3)
 test "weights that are computed": Mul(Cast(m, to=1), Mul(s: float32[], const ws: float32[] = 0.5)) is not dynamic_linear
   where m = MatMulInteger(a: uint8[2, 8], w: int8[8, 4], z: uint8[], const wz: int8[] = 0)

@@ -1,17 +1,17 @@
-## Quantised operators by their meaning: decode, compute, encode. What targets can do with decoded values holds for them,
-## too. Those of ONNX sum whole numbers, so that their results are the same but for rounding.
+## Quantised operators by their meaning: decode, compute, encode. What targets can do with decoded values holds for
+## them, too. Those of ONNX sum whole numbers, so that their results are the same but for rounding.
 
 let scalar(s) = s.shape == []
 
-operator com.microsoft::QLinearAdd(a, sa, za?, b, sb, zb?, sy, zy?) =
+operator com.microsoft::QLinearAdd(a, sa, za, b, sb, zb, sy, zy) =
   QuantizeLinear(Add(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
-operator com.microsoft::QLinearMul(a, sa, za?, b, sb, zb?, sy, zy?) =
+operator com.microsoft::QLinearMul(a, sa, za, b, sb, zb, sy, zy) =
   QuantizeLinear(Mul(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
 operator com.microsoft::QLinearGlobalAveragePool(x, sx, zx, sy, zy) =
   QuantizeLinear(GlobalAveragePool(DequantizeLinear(x, sx, zx)), sy, zy)
-operator com.microsoft::QLinearSigmoid(x, sx, zx?, sy, zy?) =
+operator com.microsoft::QLinearSigmoid(x, sx, zx, sy, zy) =
   QuantizeLinear(Sigmoid(DequantizeLinear(x, sx, zx)), sy, zy)
-operator com.microsoft::QLinearLeakyRelu(x, sx, zx?, sy, zy?) =
+operator com.microsoft::QLinearLeakyRelu(x, sx, zx, sy, zy) =
   QuantizeLinear(LeakyRelu(DequantizeLinear(x, sx, zx), alpha=alpha?), sy, zy)
 ## The bias counts steps of both scales.
 operator com.microsoft::QGemm(a, sa, za, b, sb, zb, c, sy, zy) =
@@ -49,7 +49,8 @@ test "a leaky relu":
 test "a product of matrices":
   com.microsoft::QGemm(a: uint8[2, 8], const s: float32[] = 0.5, const z: uint8[] = 3, const w: int8[4, 8],
                        const ws: float32[] = 0.25, const wz: int8[] = 0, const b: int32[4], s, z, transB=1)
-  => QuantizeLinear(Gemm(DequantizeLinear(a, s, z), DequantizeLinear(w, ws, wz), DequantizeLinear(b, Mul(s, ws)), transB=1),
+  => QuantizeLinear(Gemm(DequantizeLinear(a, s, z), DequantizeLinear(w, ws, wz), DequantizeLinear(b, Mul(s, ws)),
+                         transB=1),
                     s, z)
 
 test "scales are multiplied": Mul(const s: float32[] = 0.5, const t: float32[] = 3) => 1.5

@@ -15,7 +15,7 @@ include "std/conv.pat"
 include "std/gelu.pat"
 include "std/layer_norm.pat"
 include "std/qdq.pat"
-include "std/qdq_conv.pat"
+include "std/qdq_pad.pat"
 include "std/qdq_softmax.pat"
 include "std/qdq_dynamic.pat"
 include "std/qlinear.pat"
@@ -71,13 +71,13 @@ target fastlib on host {
     cost primitive + max(flops / peak, bytes / bus)
 
   ## Codes of eight bits, with weights of int8 around zero and biases that count steps of the accumulator.
-  composite conv_q8(x: q8[_, _, _, _], w: int8[...], b?: int32[_]) = codes_out(conv, ys, yz) as y
-    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?)
+  composite conv_q8(x: q8[_, _, _, _], w: int8[...], b?: int32[_]) = codes_out(rectified?(conv), ys, yz) as y
+    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps(b, bs)?)
     if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys) and (conv.group == 1 or depthwise(conv))
     with factor = xs * ws / ys, zero_in = xz, zero_out = yz
     cost primitive + max(if depthwise(conv) then macs / (dots / 3) else macs / dots, bytes / bus)
   composite gemm_q8(x: q8[_, _], w: int8[_, _], b?: int32[_]) = codes_out(gemm, ys, yz) as y
-    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?, transA=0, transB=1, alpha=1,
+    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps(b, bs)?, transA=0, transB=1, alpha=1,
                       beta=1)
     if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
     with factor = xs * ws / ys, zero_in = xz, zero_out = yz
@@ -87,7 +87,8 @@ target fastlib on host {
     if y.dtype == x.dtype and scales(xs * ws / ys)
     with factor = xs * ws / ys, zero_in = xz, zero_out = yz
     cost primitive + max(macs / dots, bytes / bus)
-  composite add_q8(a: q8[...], b: q8[...]) = codes_out(Add(codes_in(a, sa, az), codes_in(b, sb, bz)), ys, yz) as y
+  composite add_q8(a: q8[...], b: q8[...]) =
+      codes_out(rectified?(Add(codes_in(a, sa, az), codes_in(b, sb, bz))), ys, yz) as y
     if y.dtype == a.dtype and b.dtype == a.dtype and scales(sa / ys) and scales(sb / ys)
     with factor_a = sa / ys, factor_b = sb / ys, zero_a = az, zero_b = bz, zero_out = yz
     cost primitive + max(flops / peak, bytes / bus)

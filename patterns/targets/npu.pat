@@ -15,7 +15,7 @@ include "std/conv.pat"
 include "std/gelu.pat"
 include "std/layer_norm.pat"
 include "std/qdq.pat"
-include "std/qdq_conv.pat"
+include "std/qdq_pad.pat"
 include "std/qdq_softmax.pat"
 include "std/qlinear.pat"
 
@@ -90,15 +90,15 @@ target npu on npu0 {
     cost layer + max(flops / vector_unit, 2 * bytes / port)
 
   ## Codes of eight bits, with weights of int8 around zero and biases that count steps of the accumulator.
-  composite conv_int8(x: q8[1, C, _, _], w: int8[K, _, _, _], b?: int32[K]) = codes_out(conv, ys, yz) as y
-    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?)
+  composite conv_int8(x: q8[1, C, _, _], w: int8[K, _, _, _], b?: int32[K]) = codes_out(rectified?(conv), ys, yz) as y
+    where conv = Conv(codes_in(x, xs, xz), row_weights(w, ws), bias_steps(b, bs)?)
     if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
        and in_eights(C) and in_eights(K) and convolves(conv) and accumulates(w.numel / K)
        and x.bytes + w.bytes + y.bytes <= scratch
     with factor = xs * ws / ys, zero_in = xz, zero_out = yz
     cost layer + max(if one_column(conv) then macs / column8 else macs / array8, const_bytes / stream, bytes / port)
   composite gemm_int8(x: q8[_, C], w: int8[_, _], b?: int32[K]) = codes_out(gemm, ys, yz) as y
-    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps?(b, bs)?, transA=0, transB=1, alpha=1,
+    where gemm = Gemm(codes_in(x, xs, xz), row_weights(w, ws), bias_steps(b, bs)?, transA=0, transB=1, alpha=1,
                       beta=1)
     if y.dtype == x.dtype and close(bs, xs * ws) and scales(xs * ws / ys)
        and in_eights(C) and in_eights(w.shape[0]) and accumulates(C) and x.bytes + w.bytes + y.bytes <= scratch
@@ -111,7 +111,7 @@ target npu on npu0 {
     with factor = xs * ws / ys, zero_in = xz, zero_out = yz
     cost layer + max(macs / array8, const_bytes / stream, bytes / port)
   composite add_int8(a: q8[...], b: q8[...]) =
-      codes_out(Add(codes_in(a, sa, az), codes_in(b, sb, bz)), ys, yz) as y
+      codes_out(rectified?(Add(codes_in(a, sa, az), codes_in(b, sb, bz))), ys, yz) as y
     if y.dtype == a.dtype and b.dtype == a.dtype and a.shape == b.shape and scales(sa / ys) and scales(sb / ys)
     with factor_a = sa / ys, factor_b = sb / ys, zero_a = az, zero_b = bz, zero_out = yz
     cost layer + bytes / port
