@@ -179,7 +179,8 @@ def _window(draw, builder: Builder, x: Tensor, tensors) -> Tensor | None:
     at = lambda i: [*i[:-2], i[-2] * stride + i[-1] - pad]
     combine = draw(st.sampled_from(("sum", "max")))
     weights = draw(st.sampled_from(tensors))
-    if combine == "sum" and weights.rank and weights.size and weights.dtype == x.dtype:
+    fits = weights.rank > 0 and weights.size > 0 and weights.shape[-1] >= taps
+    if combine == "sum" and fits and weights.dtype == x.dtype:
         fixed = [0] * (weights.rank - 1)
         body = lambda *i: builder.load_padded(x, at(i), 0) * weights.lift([*fixed, i[-1]])
     else:
