@@ -36,8 +36,8 @@ EXCEPTIONS: Mapping[str, str] = {
 
 DIFFERENCES: Mapping[str, str] = {
     "AffineGrid": "the reference evaluator always gives float32",
-    "Attention": "blocked scores are -inf here, the lowest float in ONNX Runtime; narrow floats: the reference evaluator "
-    "rounds every step",
+    "Attention": "blocked scores are -inf here, the lowest float in ONNX Runtime; narrow floats: the reference "
+    "evaluator rounds every step",
     "BatchNormalization": "in training mode the reference evaluator gives the statistics the dtype of x, not their own",
     "DFT": "ONNX Runtime's float32 is off by up to 3e-5 where the exact result is 0",
     "DequantizeLinear": "zero points of float dtypes: the reference evaluator subtracts the rounded one",
