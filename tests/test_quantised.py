@@ -47,7 +47,7 @@ def layers() -> onnx.ModelProto:
     """One quantised layer of each kind, with seeded weights, a scale per output channel for the convolution's."""
     random = np.random.default_rng(7)
     scales = random.uniform(0.001, 0.003, 32).astype(np.float32)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "w": random.integers(-127, 128, (32, 16, 3, 3)).astype(np.int8),
         "ws": scales,
         "wz": np.zeros(32, np.int8),
