@@ -12,7 +12,7 @@ from rewrite_engine.cli.text import paint
 if TYPE_CHECKING:
     from rewrite_engine.testing.verify import Report, RuleReport
 
-DATABASE = ".rewrite_engine/examples"
+DATABASE = ".hypothesis/rewrite_engine"
 """Where counterexamples are kept, below the working directory; nothing is written while there are none."""
 
 

@@ -18,7 +18,7 @@ from rewrite_engine.testing.verify.report import Protection
 from rewrite_engine.testing.verify.show import graph_text
 from rewrite_engine.testing.verify.sides import Invalid, NoProgram, sides
 
-ATTEMPTS = 12
+ATTEMPTS = 24
 
 
 def protections(rules: RuleSet, plans: Plans, seed: int) -> tuple[Protection, ...]:

@@ -5,7 +5,7 @@ In: `Sides` and a seed. Out: a `Verdict`: what was established, or how the sides
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -83,12 +83,17 @@ def judge(sides: Sides, plan: Plan, seed: int, tiers: int = 3) -> Verdict:
     return verdict
 
 
-def rejudge(sides: Sides, plan: Plan, drawn: Mapping[str, Array]) -> Difference | None:
-    """How the sides differ on these inputs, if they do and the label does not allow it."""
-    verdict = Verdict()
-    special = not all(np.isfinite(a.astype(np.float64)).all() for a in drawn.values() if is_float(a.dtype.name))
-    compare(_case(sides, plan), drawn, special, verdict)
-    return verdict.difference
+def rejudge(sides: Sides, plan: Plan) -> Callable[[Mapping[str, Array]], Difference | None]:
+    """A function of inputs: how the sides differ on them, if they do and the label does not allow it."""
+    case = _case(sides, plan)
+
+    def differ(drawn: Mapping[str, Array]) -> Difference | None:
+        verdict = Verdict()
+        special = not all(np.isfinite(a.astype(np.float64)).all() for a in drawn.values() if is_float(a.dtype.name))
+        compare(case, drawn, special, verdict)
+        return verdict.difference
+
+    return differ
 
 
 def _case(sides: Sides, plan: Plan) -> _Case:

@@ -29,7 +29,10 @@ def counterexample(rules: RuleSet, rule: CoreRule, failure: Failure, seed: int) 
         left = failure.invalid.left
         subject, where = graph_text(left, failure.invalid.symbols, failure.invalid.hidden)
         plain, _ = graph_text(left, {}, frozenset(), typed=False)
-        lines = [f'test "counterexample: {rule.name}":', *_indented(f"place {subject} => {plain} on host{where}")]
+        verdict = f"place {subject} => {plain} on host{where}"
+        if failure.invalid.symbols:  # no cost can be told: the rule must not match at all
+            verdict = f"{subject} is not {rule.name.removesuffix('<=')}{where}"
+        lines = [f'test "counterexample: {rule.name}":', *_indented(verdict)]
         unranked = " and ".join(failure.invalid.unranked)
         blind = f", where the rank of {unranked} is not known" if unranked else ""
         reason = f"{difference.message}{_sizes(left, failure.invalid.hidden)}{blind}"
@@ -46,7 +49,10 @@ def counterexample(rules: RuleSet, rule: CoreRule, failure: Failure, seed: int) 
         lines += _indented(f"{rule.target} runs {subject} in {rule.name.removeprefix(f'{rule.target}.')}{where}")
     else:
         plain, _ = graph_text(both.left, {}, frozenset(), typed=False)
-        lines += _indented(f"place {subject} => {plain} on host{where}")
+        if symbols:
+            lines += _indented(f"{subject} is not {rule.name.removesuffix('<=')}{where}")
+        else:
+            lines += _indented(f"place {subject} => {plain} on host{where}")
     right = ""
     if not both.composed:
         text, right_where = graph_text(both.right, {}, frozenset(), typed=False, known=both.left)

@@ -21,7 +21,7 @@ from rewrite_engine.testing.verify.instance import Instance, Plans
 from rewrite_engine.testing.verify.judge import Difference, rejudge
 from rewrite_engine.testing.verify.sides import Invalid, NoProgram
 
-MOST_RUNS = 300
+MOST_RUNS = 200
 """Matches that are judged while shrinking."""
 
 
@@ -154,9 +154,11 @@ def _simple(failure: Failure) -> Failure:
         return failure
     found, drawn, best = failure.found, dict(failure.difference.drawn), failure.difference
 
+    differ = rejudge(found.sides, found.plan)
+
     def holds(candidate: Mapping[str, np.ndarray[Any, Any]]) -> Difference | None:
         try:
-            return rejudge(found.sides, found.plan, candidate)
+            return differ(candidate)
         except (NoProgram, ArithmeticError, ValueError):
             return None
 
@@ -177,7 +179,7 @@ def _simple(failure: Failure) -> Failure:
                     drawn[name], best = rounded, after
             for at in range(min(array.size, 16)):
                 for number in (0, 1, 2):
-                    if tries > 120:
+                    if tries > 80:
                         break
                     tries += 1
                     changed = np.array(drawn[name])
