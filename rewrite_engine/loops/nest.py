@@ -1,4 +1,7 @@
-"""The loop nests of a program as text: buffers, loops, guards, accumulators, epilogues; the same text every time."""
+"""The loop nests of a program as text: buffers, loops, guards, accumulators, epilogues; the same text every time.
+
+`nest_parser` reads the text back, `nest_interpreter` runs it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def render(program: Program) -> str:
     for statement in program.statements:
         lines.append("")
         nodes = nest(statement) if isinstance(statement, Compute) else (Line(_host(statement)),)
-        lines += [f"  {line}" for line in _lines(nodes)]
+        lines += [f"  {line}" for line in lines_of(nodes)]
     return "\n".join(lines) + "\n"
 
 
@@ -138,13 +141,14 @@ def _host(statement: Host) -> str:
     return f"{', '.join(statement.outputs)} = host {statement.name}({', '.join(statement.inputs)}; {attributes})"
 
 
-def _lines(nodes: Sequence[Node]) -> Iterator[str]:
+def lines_of(nodes: Sequence[Node]) -> Iterator[str]:
+    """The lines of a nest, indented by two spaces a level."""
     for node in nodes:
         if isinstance(node, Line):
             yield node.text
         elif isinstance(node, Guard):
             yield f"if {node.condition}:"
-            yield from (f"  {line}" for line in _lines(node.body))
+            yield from (f"  {line}" for line in lines_of(node.body))
         else:
             yield f"{node.kind} {node.iterator.name} in 0..{node.iterator.extent}:"
-            yield from (f"  {line}" for line in _lines(node.body))
+            yield from (f"  {line}" for line in lines_of(node.body))

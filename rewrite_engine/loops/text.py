@@ -43,7 +43,10 @@ def _piece(node: Expr, args: list[Piece]) -> Piece:
         rest = [_inside(arg, level + 1) for arg in args[1:]]
         return f" {sign} ".join([_inside(args[0], level if level != 3 else 4), *rest]), level
     if node.op == "cast":
-        return f"{node.dtype}({listed})", _ATOM
+        wrapped = ", saturate=false" if node.dtype.startswith(("float8", "float4")) and not node.value else ""
+        return f"{node.dtype}({listed}{wrapped})", _ATOM
+    if node.op == "bitcast":
+        return f"bitcast({listed}, {node.dtype})", _ATOM
     return (f"{node.op}({listed})" if args else node.op), _ATOM
 
 
