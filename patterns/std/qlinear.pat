@@ -5,8 +5,6 @@ let scalar(s) = s.shape == []
 
 operator com.microsoft::QLinearAdd(a, sa, za, b, sb, zb, sy, zy) =
   QuantizeLinear(Add(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
-operator com.microsoft::QLinearMul(a, sa, za, b, sb, zb, sy, zy) =
-  QuantizeLinear(Mul(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
 operator com.microsoft::QLinearGlobalAveragePool(x, sx, zx, sy, zy) =
   QuantizeLinear(GlobalAveragePool(DequantizeLinear(x, sx, zx)), sy, zy)
 operator com.microsoft::QLinearSigmoid(x, sx, zx, sy, zy) =
@@ -34,9 +32,6 @@ rule decode_matmul reassociates: QLinearMatMul(a, const sa, const za, b, const s
 test "a sum":
   com.microsoft::QLinearAdd(a: uint8[8], const s: float32[] = 0.5, const z: uint8[] = 3, b: uint8[8], s, z, s, z)
   => QuantizeLinear(Add(DequantizeLinear(a, s, z), DequantizeLinear(b, s, z)), s, z)
-test "a product":
-  com.microsoft::QLinearMul(a: uint8[8], const s: float32[] = 0.5, const z: uint8[] = 3, b: uint8[8], s, z, s, z)
-  => QuantizeLinear(Mul(DequantizeLinear(a, s, z), DequantizeLinear(b, s, z)), s, z)
 test "an average":
   com.microsoft::QLinearGlobalAveragePool(a: uint8[1, 2, 4, 4], const s: float32[] = 0.5, const z: uint8[] = 3, s, z)
   => QuantizeLinear(GlobalAveragePool(DequantizeLinear(a, s, z)), s, z)
