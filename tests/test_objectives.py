@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from brute_force import layered_problem, random_problem
@@ -13,10 +17,11 @@ import rewrite_engine as rw
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.objectives.makespan import critical_path, solve_makespan
 from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, schedule
 from rewrite_engine.egraph.objectives.throughput import solve_throughput
-from rewrite_engine.egraph.problem import Problem, Solution
+from rewrite_engine.egraph.problem import Kernel, Problem, Read, Solution, TargetInfo
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 
 Solver = Callable[..., Solution]
@@ -154,3 +159,49 @@ def test_an_unknown_objective_names_the_known_ones() -> None:
 
     with pytest.raises(RewriteError, match="objective `makespam` is not one of: latency, makespan, throughput, energy"):
         find("makespam")
+
+
+def one_target(seed: int) -> Problem:
+    """A small e-graph: what the host alone can do of a random problem, with alternatives that lead back."""
+    problem = random_problem(seed, operators=9, cyclic=True)
+    kernels = tuple(
+        Kernel(k.value, 0, k.cost, tuple(Read(read.value) for read in k.reads), k.payload) for k in problem.kernels
+    )
+    given = frozenset((value, 0) for value, _ in problem.given)
+    return replace(
+        problem, devices=("host",), targets=(TargetInfo("host", 0, 0),), kernels=kernels, given=given, copies={},
+        roots=tuple((value, 0) for value, _ in problem.roots if value not in problem.solo), solo=frozenset(),
+    )  # fmt: skip
+
+
+def e_graphs(count: int) -> list[tuple[Problem, Solution]]:
+    """The first of them that have an answer, with it."""
+    found = []
+    for seed in range(10 * count):
+        problem = one_target(seed)
+        with contextlib.suppress(RewriteError):
+            found.append((problem, solve(problem)))
+        if len(found) == count:
+            break
+    return found
+
+
+def test_local_search_comes_close_to_the_optimum_of_an_e_graph() -> None:
+    equal = 0
+    for problem, best in e_graphs(30):
+        found = search_general(problem, tries=200)
+        assert found is not None and not audit(problem, found.choices).problems
+        assert found.cost >= best.bound
+        equal += found.cost == best.cost
+    assert equal >= 28
+
+
+def test_a_mixed_integer_program_agrees() -> None:
+    """The second opinion of `benchmarks/`, where HiGHS is installed."""
+    pytest.importorskip("highspy", reason="highspy is not installed")
+    sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+    from second_opinion import highs
+
+    for problem, best in e_graphs(12):
+        cost, bound, _ = highs(problem, best.cost + 1, 10)
+        assert cost == best.cost and bound <= best.cost + 0.5

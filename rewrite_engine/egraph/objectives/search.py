@@ -77,7 +77,7 @@ class Best:
 
 
 def improve(
-    moves: Moves, plan: Plan, score: Score, tries: int, seed: int, keep_on: Callable[[], bool]
+    moves: Moves, plan: Plan, score: Score, tries: int, seed: int, keep_on: Callable[[], bool], heat: float = HEAT
 ) -> tuple[Plan, tuple[int, float]] | None:
     """The best plan that simulated annealing finds in so many tries; None where the plan given cannot run.
 
@@ -88,10 +88,9 @@ def improve(
     now = None if numbers is None else score(numbers)
     if numbers is None or now is None:
         return None
-    current = dict(plan)
+    current, first = dict(plan), now[0]
     best, best_score = dict(current), now
     problem = moves.problem
-    heat = HEAT * now[0]
     for turn in range(tries):
         if turn % 16 == 0 and not keep_on():
             break
@@ -115,7 +114,7 @@ def improve(
         after = None if found is None else score(found)
         if found is None or after is None:
             continue
-        warmth = heat * (1 - turn / tries) ** 2
+        warmth = heat * first * (1 - turn / tries) ** 2
         worse = after[0] - now[0] + (after[1] - now[1])
         if worse <= 0 or (warmth > 0 and rng.random() < math.exp(-worse / warmth)):
             current, numbers, now = candidate, found, after
