@@ -212,6 +212,11 @@ class _Teller:
             for name in explored.covers.get(kernel.payload, ()):
                 capability = explored.enodes[kernel.payload].offer.rule
                 self.able.setdefault((name, kernel.target), (capability, kernel.cost))
+        self.rewriting: dict[int, dict[str, None]] = defaultdict(dict)  # class -> the rules that rewrite it
+        for match in explored.matches:
+            if match.rule.kind == "rule":
+                for root in match.roots:
+                    self.rewriting[root][match.rule.name] = None
         self.naming: dict[tuple[str, str], list[tuple[CoreRule, Variant, int]]] = defaultdict(list)
         for rule in rules.rules:
             for variant in rule.variants:
@@ -240,17 +245,13 @@ class _Teller:
         verdicts = [self._verdict(index, k, target.name) for k, target in targets if target.name not in here]
         if runs or self.placement is None:
             return Story(name, node.op, runs, tuple(verdicts))
-        return Story(name, node.op, (), (), tuple(self._rewriting(self._outputs(index))))
+        rules = dict.fromkeys(rule for value in sorted(self._outputs(index)) for rule in self.rewriting.get(value, ()))
+        return Story(name, node.op, (), (), tuple(rules))
 
     def _outputs(self, index: int) -> set[int]:
         """The classes of an operator's results."""
         explored = self.explored
         return {explored.class_of[o] for o in explored.terms.nodes[index].outputs if o != ABSENT}
-
-    def _rewriting(self, outputs: set[int]) -> dict[str, None]:
-        """The rules that rewrite any of these values."""
-        matches = self.explored.matches
-        return dict.fromkeys(m.rule.name for m in matches if m.rule.kind == "rule" and outputs & set(m.roots))
 
     def _runs(self, name: str, call: KernelCall) -> Runs:
         others = tuple(other for other in call.covers if other != name)
