@@ -21,8 +21,8 @@ from rewrite_engine.testing.verify.instance import Instance, Plans
 from rewrite_engine.testing.verify.judge import Difference, rejudge
 from rewrite_engine.testing.verify.sides import Invalid, NoProgram
 
-MOST_RUNS = 200
-"""Matches that are judged while shrinking."""
+MOST_RUNS = 250
+"""Matches that are drawn while shrinking."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,15 +101,15 @@ def _search(plans: Plans, index: int, examine: Examine, seed: int) -> list[Failu
 
     @st.composite
     def failures(draw: Any) -> Failure | None:
+        nonlocal runs
+        runs += 1
+        if runs > MOST_RUNS:
+            raise _Enough
         source = Drawn(draw)
         found = _judged(plans, index, source, examine, seed)
         return None if found is None else replace(found, choices=tuple(source.choices))
 
     def refuted(drawn: Failure | None) -> bool:
-        nonlocal runs
-        runs += 1
-        if runs > MOST_RUNS:
-            raise _Enough
         if drawn is not None:
             met.append(drawn)
         return drawn is not None
