@@ -84,7 +84,7 @@ def test_small_texts(text: str, valid: bool) -> None:
 @pytest.mark.parametrize("word", [*sorted(RESERVED), "_", "[", "1", '"t"'])
 def test_a_word_after_a_declaration_does_not_end_the_file(word: str) -> None:
     """Whatever follows a whole declaration is read, or is an error."""
-    declarations = ["let a = 1", "pattern p(x) = Relu(x)", "rule r: Relu(Relu(x)) => Relu(x)", "device d { memory 1MiB }",
+    declarations = ["let a = 1", "pattern p(x) = Relu(x)", "rule r: Abs(Abs(x)) => Abs(x)", "device d { memory 1MiB }",
                     "target t on host { supports Relu }", 'include "a.pat"', "link host -> d: 1us"]  # fmt: skip
     for first in declarations:
         text = f"{first} {word} let b = 2 : :"

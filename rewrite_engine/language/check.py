@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import declared, functions, locate, syntax
 from rewrite_engine.language.bindings import ATTRIBUTE, NODE, VALUE, bind
-from rewrite_engine.language.check_expressions import Reader, check_let, read
+from rewrite_engine.language.check_expressions import Reader, read
+from rewrite_engine.language.check_lets import check_let
 from rewrite_engine.language.check_patterns import bare, check_patterns
 from rewrite_engine.language.check_targets import check_machine, check_target, covered
 from rewrite_engine.language.check_tests import check_test

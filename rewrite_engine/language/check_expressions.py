@@ -5,13 +5,12 @@ In: an expression and the names in reach. Out: problems; the names that were rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import bindings, functions, mistakes, predicates, syntax, units
 from rewrite_engine.language.bindings import Bindings, Bound
-from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, dimension_of
+from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, dimension_of, size_for_rate
 from rewrite_engine.language.resync import EVERYTHING
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.units import Dimension
@@ -121,9 +120,10 @@ def _measure(expr: syntax.Expr, reader: Reader, wanted: Dimension | None) -> Non
         if wanted is not None and found is not None:
             units.expect(wanted, found)
     except MismatchAt as mismatch:
-        reader.problem(mismatch.span, str(mismatch))
+        hint = "divide by a rate: bytes / 8GBps" if " times a rate " in str(mismatch) else None
+        reader.problem(mismatch.span, str(mismatch), hint)
     except units.UnitMismatch as mismatch:
-        reader.problem(expr.span, str(mismatch))
+        reader.problem(expr.span, str(mismatch), size_for_rate(expr))
 
 
 def _read(expr: syntax.Expr, reader: Reader, place: _Place) -> None:
@@ -142,6 +142,8 @@ def _read(expr: syntax.Expr, reader: Reader, place: _Place) -> None:
             _read(expr.body, reader, replace(place, local=place.local | frozenset(expr.names)))
         case syntax.Binary():
             inner = replace(place, hidden=True) if expr.op == "or" else place
+            if expr.op in ("and", "or"):
+                _conditions(expr, reader)
             _read(expr.left, reader, inner)
             _read(expr.right, reader, inner)
         case syntax.Unary():
@@ -169,6 +171,14 @@ def _read(expr: syntax.Expr, reader: Reader, place: _Place) -> None:
             _name(syntax.Name(expr.span, expr.name), reader, place)
         case _:
             pass
+
+
+def _conditions(expr: syntax.Binary, reader: Reader) -> None:
+    """What `and` and `or` join is true or false."""
+    for side in (expr.left, expr.right):
+        if isinstance(side, syntax.ListExpr | syntax.SetExpr | syntax.TupleExpr | syntax.Number | syntax.Text):
+            message = f"expected a condition beside `{expr.op}`"
+            reader.problem(side.span, message, "compare again: `x == 1 or x == 2`, or write `x in {1, 2}`")
 
 
 def _unit_hint(unit: str) -> str:
@@ -215,7 +225,9 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
     elif (function := functions.find(name) or predicates.find(name, reader.scope.predicates)) is not None:
         reader.problem(expr.span, f"`{name}` is a function", function.doc)
     else:
-        reader.problem(expr.span, f"unknown name `{name}`", mistakes.dtype(name) or did_you_mean(name, reader.known()))
+        rate = "a rate is one word: `8GBps`" if reader.in_cost and name in ("s", "ms", "us", "sec") else None
+        likely = rate or mistakes.dtype(name) or did_you_mean(name, reader.known())
+        reader.problem(expr.span, f"unknown name `{name}`", likely)
 
 
 def _member(expr: syntax.Member, reader: Reader, place: _Place) -> None:
@@ -229,6 +241,9 @@ def _member(expr: syntax.Member, reader: Reader, place: _Place) -> None:
         owner, special = owner.base, True
     else:
         special = False
+    listed = isinstance(owner, syntax.Member) and owner.name == "shape"
+    if listed and (name in PROPERTIES or name in mistakes.OF_LISTS):
+        reader.problem(expr.span, f"a shape is a list: it has no `{name}`", "write `len(x.shape)`, or `x.rank`")
     if not isinstance(owner, syntax.Name) or owner.name in place.local:
         return
     bound = reader.bindings.names.get(owner.name)
@@ -244,14 +259,15 @@ def _attribute_of(expr: syntax.Member, name: str, bound: Bound, reader: Reader) 
         return
     if bound.kind == bindings.DIMENSION or not bound.operators:
         what = "a dimension or dtype" if bound.kind == bindings.DIMENSION else "not the result of an operator here"
-        hint = did_you_mean(name, PROPERTIES) or f"a value has {', '.join(sorted(PROPERTIES))}"
+        every = f"a value has {', '.join(sorted(PROPERTIES))}"
+        hint = mistakes.member(name, bound.name) or did_you_mean(name, PROPERTIES) or every
         reader.problem(expr.span, f"`{bound.name}` is {what}: it has no attribute `{name}`", hint)
         return
     found = [reader.scope.operator(op) for op in sorted(bound.operators)]
     known = {attribute for op in found if op for attribute in op.attributes}
     if name not in known:
         shown = " or ".join(sorted(bound.operators))
-        likely = did_you_mean(name, {*known, *PROPERTIES})
+        likely = did_you_mean(name, {*known, *PROPERTIES}) or mistakes.member(name, bound.name)
         reader.problem(expr.span, f"`{bound.name}` ({shown}) has no attribute `{name}`", likely)
 
 
@@ -374,19 +390,3 @@ def _counted(least: int, most: int) -> str:
     if least == most:
         return f"{least} argument{'s' if least != 1 else ''}"
     return f"{least} or {most} arguments" if most == least + 1 else f"at least {least} arguments"
-
-
-def check_let(let: syntax.Let, scope: Scope, problems: list[Problem], used: set[tuple[str, str]]) -> None:
-    """The names that a `let` reads: its parameters, other `let`s, functions."""
-    names: Mapping[str, Bound] = {
-        name: Bound(name, let.span, bindings.VALUE, parameter=True, operators=None) for name in let.parameters or ()
-    }
-    reader = Reader(scope, let.span.file, problems, used, Bindings(dict(names)), own_capabilities=True)
-    if let.parameters is not None:
-        reader.extra = frozenset({"inputs", "outputs"})
-        read(let.value, reader)
-        for name in let.parameters:
-            if name not in reader.read:
-                reader.problem(let.span, f"parameter `{name}` of `{let.name}` is not used")
-    else:
-        read(let.value, reader)

@@ -13,7 +13,7 @@ from rewrite_engine.language import mistakes, syntax
 from rewrite_engine.language.bindings import input_called, is_capture
 from rewrite_engine.language.check_chain import check_chain
 from rewrite_engine.language.check_expressions import Reader, read
-from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs, with_named
+from rewrite_engine.language.check_templates import check_attribute, find_operator, inputs, misspelt_dtype, with_named
 from rewrite_engine.language.expand_chain import is_chain
 from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope
@@ -84,6 +84,8 @@ def _call(call: syntax.CallPattern, reader: Reader) -> None:
         for keyword in call.keywords:
             if input_called(operator, keyword.name) is not None:
                 continue
+            if misspelt_dtype(keyword.name, keyword.value, reader):
+                continue
             check_attribute(operator, keyword.name, keyword.value, keyword.span, reader.problems)
         for position, argument in enumerate(call.args):
             _dtype(operator, position, argument, reader)
@@ -106,7 +108,11 @@ def _named(call: syntax.CallPattern, name: str, reader: Reader) -> None:
     if decl is None:
         if not reader.forgiven(name):
             known = [*reader.scope.patterns_in(reader.file), *operators.names(), *reader.scope.declared]
-            reader.problem(head(call), f"unknown pattern `{name}`", did_you_mean(name, known))
+            reader.problem(
+                head(call),
+                f"unknown pattern `{name}`",
+                did_you_mean(name, known) or f"declare it: pattern {name}(…) = …",
+            )
         return
     if call.keywords:
         reader.problem(call.keywords[0].span, f"pattern `{name}` has no attributes", "pass it as an argument")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
-from rewrite_engine.language import syntax
+from rewrite_engine.language import mistakes, syntax
 from rewrite_engine.language.bindings import input_called
 from rewrite_engine.operators import Attribute, Operator
+from rewrite_engine.operators.types import ITEM_BITS
 
 if TYPE_CHECKING:
     from rewrite_engine.language.check_expressions import Reader
@@ -28,7 +29,7 @@ def find_operator(
     """The operator of that name; a problem when there is none. `declared` are those of `operator` declarations."""
     found = operators.find(name) or declared.get(name)
     if found is None:
-        hint = did_you_mean(name, [*operators.names(), *declared])
+        hint = mistakes.operator(name) or did_you_mean(name, [*operators.names(), *declared])
         if "::" in name and hint is None:
             hint = f"declare its meaning: operator {name}(x) = …"
         problems.append(Problem(span, f"unknown operator `{name}`", hint))
@@ -54,7 +55,8 @@ def operator_call(call: syntax.Call, name: str, reader: Reader) -> None:
         if input_called(operator, attribute) is not None:
             continue
         given.add(attribute)
-        check_attribute(operator, attribute, value, value.span, reader.problems)
+        if not misspelt_dtype(attribute, value, reader):
+            check_attribute(operator, attribute, value, value.span, reader.problems)
     missing = [a.name for a in operator.attributes.values() if a.required and a.name not in given]
     if missing and not call.like:
         reader.problem(call.span, f"{name} needs the attribute `{missing[0]}`")
@@ -103,6 +105,21 @@ def check_attribute(operator: Operator, name: str, value: syntax.Expr, span: Spa
         if found:
             message = f"attribute `{name}` of {operator.name} is {_PHRASES[attribute.type]}, found {found}"
             problems.append(Problem(item.span, message))
+
+
+def misspelt_dtype(name: str, value: syntax.Expr, reader: Reader) -> bool:
+    """Reports a dtype that is written as elsewhere, or as a text: `to=float`, `to="float16"`."""
+    if name not in _DTYPE_ATTRIBUTES or not isinstance(value, syntax.Name | syntax.Text):
+        return False
+    written = value.name if isinstance(value, syntax.Name) else value.value
+    hint = mistakes.dtype(written)
+    if isinstance(value, syntax.Text):
+        hint = f"did you mean `{written}`?" if written in ITEM_BITS else hint
+    elif written in reader.scope.lets_in(reader.file) or written in reader.options:
+        return False
+    if hint is not None:
+        reader.problem(value.span, f"unknown dtype `{written}`", hint)
+    return hint is not None
 
 
 def _found(attribute: Attribute, value: syntax.Expr) -> str | None:

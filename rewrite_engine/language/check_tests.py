@@ -81,7 +81,9 @@ def _pattern(name: str, span: Span, reader: Reader) -> None:
     others = others.union(*map(_composites, reader.scope.targets.values()))
     if reader.pattern(name, span) is None and name not in others and not reader.forgiven(name):
         known = {*reader.scope.patterns_in(reader.file), *others}
-        reader.problem(span, f"unknown pattern `{name}`", did_you_mean(name, known))
+        reader.problem(
+            span, f"unknown pattern `{name}`", did_you_mean(name, known) or f"declare it: pattern {name}(…) = …"
+        )
 
 
 def _target(test: syntax.TestDecl, scope: Scope, reader: Reader) -> None:
@@ -89,8 +91,8 @@ def _target(test: syntax.TestDecl, scope: Scope, reader: Reader) -> None:
     target = scope.targets.get(name)
     if target is None:
         if not reader.forgiven(name):
-            hint = did_you_mean(name, scope.targets)
-            reader.problem(_last(test, name, reader), f"unknown target `{name}`", hint)
+            likely = did_you_mean(name, scope.targets) or f"declare it: target {name} on DEVICE {{ … }}"
+            reader.problem(_last(test, name, reader), f"unknown target `{name}`", likely)
         return
     composites = _composites(target)
     if test.name is not None and test.name not in composites and not reader.forgiven(test.name):

@@ -18,7 +18,10 @@ def unused_names(reader: Reader, kind: str) -> None:
     A composite hands its parameters to the kernel, embeds further constants and gives `with` values to the code
     generator; `supports` passes all inputs. Neither needs to read them.
     """
+    wrong = {problem.span for problem in reader.problems if problem.message.startswith("unknown")}
     for bound in reader.bindings.names.values():
+        if bound.span in wrong:
+            continue  # a misspelt word, and no capture
         if bound.name in reader.read or bound.name in reader.bindings.reported:
             continue
         message = _unused(bound, kind, reader)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import syntax, units
+from rewrite_engine.language.text import unparse
 from rewrite_engine.language.units import NUMBER, Dimension, UnitMismatch
+from rewrite_engine.language.walk import walk
 
 COST_NAMES: Mapping[str, Dimension] = {
     "macs": units.MACS,
@@ -158,3 +160,13 @@ def _call(
     for dimension in found:
         result = _joined(expr, units.add, result, dimension)
     return result
+
+
+def size_for_rate(expr: syntax.Expr) -> str | None:
+    """The mend where a size stands below a line instead of a rate: `bytes / 8GB`."""
+    for part in walk((expr,)):
+        if isinstance(part, syntax.Binary) and part.op == "/" and isinstance(part.right, syntax.Quantity):
+            unit = units.lookup(part.right.unit)
+            if unit is not None and unit.dimension == units.BYTES and units.lookup(f"{part.right.unit}ps"):
+                return f"`{unparse(part.right)}` is a size; a rate is `{unparse(part.right)}ps`"
+    return None

@@ -85,7 +85,7 @@ def describe_token(found: Read, accepted: frozenset[str], before: Sequence[Read]
     elif found.text in RESERVED and "NAME" in accepted:
         hint = f"`{found.text}` is a reserved word"
     elif "COMMA" in accepted and found.kind in _OPERAND:
-        hint = "is a `,` missing before it?"
+        hint = None if _glued(before, found) else "is a `,` missing before it?"
         message = f"expected `,` or `{_SYMBOLS[closing]}`, found {shown}" if closing in accepted else message
     elif (found.kind == "RBRACE" and opened is None) or (found.kind in ("RPAR", "RSQB") and closing != found.kind):
         hint = f"there is no opening bracket for this `{found.text}`"
@@ -111,6 +111,17 @@ def _unknown_declaration(found: Read, accepted: frozenset[str], before: Sequence
     if not first_on_line and suggest(found.text, known) is None and before[-1].kind not in ("LBRACE", "RBRACE"):
         return None
     return Problem(found.span, f"unknown declaration `{found.text}`", did_you_mean(found.text, known))
+
+
+def _glued(before: Sequence[Read], found: Read) -> bool:
+    """Whether a word stands right behind a number: `4x4`, `1_000`."""
+    last = before[-1] if before else None
+    numbers = last is not None and last.kind in ("INT", "FLOAT")
+    return (
+        numbers
+        and last is not None
+        and (last.span.end_line, last.span.end_column) == (found.span.line, found.span.column)
+    )
 
 
 def _unclosed(before: Sequence[Read]) -> Read | None:
