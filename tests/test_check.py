@@ -49,6 +49,21 @@ def test_they_pass_their_own_tests(path: Path) -> None:
     assert [(result.title, result.reason) for result in results if not result.passed] == []
 
 
+@pytest.mark.parametrize("name", ["overlap", "covered"])
+def test_warnings_about_two_declarations_name_both_with_their_places(name: str) -> None:
+    path = FILES / "fail" / f"{name}.pat"
+    lines = path.read_text().splitlines()
+    pairs = [problem for problem in check_files([path])[0] if problem.notes]
+    assert len(pairs) >= 2
+    for problem in pairs:
+        words = re.findall(r"`([^`]+)`", problem.message)
+        ((first, _),) = problem.notes
+        shown = [lines[span.line - 1][span.column - 1 : span.end_column - 1] for span in (problem.span, first)]
+        assert (first.line, first.column) < (problem.span.line, problem.span.column)
+        assert shown[0].startswith(words[0]) or words[0] in shown[0], problem
+        assert shown[1] in words or words[0] in shown[1], problem  # a rule by its name, `supports` by the operator
+
+
 def test_five_different_errors_in_one_run() -> None:
     with pytest.raises(PatError) as caught:
         load([FILES / "fail" / "five_errors.pat"])
