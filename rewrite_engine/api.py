@@ -24,8 +24,8 @@ from rewrite_engine.language.predicates import Predicate
 from rewrite_engine.passes.stages import programs
 from rewrite_engine.passes.stages import sharing as sharing_by_lowering
 from rewrite_engine.placement.bodies import with_bodies
-from rewrite_engine.placement.explain import Explanation
 from rewrite_engine.placement.explain import explain as _explain
+from rewrite_engine.placement.explain_story import Explanation
 from rewrite_engine.placement.match import Matches
 from rewrite_engine.placement.match import match as _match
 from rewrite_engine.placement.place import Placement

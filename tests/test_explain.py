@@ -20,8 +20,9 @@ from rewrite_engine.graph.placed import KernelCall
 from rewrite_engine.graph.terms import ABSENT
 from rewrite_engine.language import load_text
 from rewrite_engine.machine import build
-from rewrite_engine.placement.explain import Explanation, explain
+from rewrite_engine.placement.explain import explain
 from rewrite_engine.placement.explain_json import explain_json
+from rewrite_engine.placement.explain_story import Explanation
 from rewrite_engine.placement.place import place
 
 pytestmark = pytest.mark.second_python

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rewrite_engine.diagnostics import Span
 from rewrite_engine.language.evaluate import plain_value
-from rewrite_engine.placement.explain import Candidate, Explanation, Obstacle, Runs, Story, Verdict
 from rewrite_engine.placement.explain_cost import Copied, Dearer
 from rewrite_engine.placement.explain_miss import Miss
+from rewrite_engine.placement.explain_story import Candidate, Explanation, Obstacle, Runs, Story, Verdict
 from rewrite_engine.placement.match import Matched, Matches, Unmatched
 
 EXPLAIN, MATCH = "rewrite_engine/explain/1", "rewrite_engine/match/1"

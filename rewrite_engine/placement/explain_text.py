@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from rewrite_engine.diagnostics import Problem, Span, render
 from rewrite_engine.machine import HOST
-from rewrite_engine.placement.explain import Candidate, Explanation, Obstacle, Runs, Story, Verdict
 from rewrite_engine.placement.explain_cost import Copied, Dearer
 from rewrite_engine.placement.explain_miss import Miss
+from rewrite_engine.placement.explain_story import Candidate, Explanation, Obstacle, Runs, Story, Verdict
 
 NAMED = 3  # operators of a group that are named
 OBSTACLES = 12  # that are shown with their line
