@@ -7,12 +7,14 @@ that `check` prints of it.
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from rewrite_engine.diagnostics import render_all
 from rewrite_engine.language import check_files, functions, load, units
+from rewrite_engine.language.format import formatted
 from rewrite_engine.testing.in_file import run_file
 
 ROOT = Path(__file__).parents[1]
@@ -106,3 +108,31 @@ def test_the_rule_file_of_the_readme_holds(tmp_path, monkeypatch):
     assert load(["my.pat"]).rules
     results = run_file("my.pat")
     assert len(results) >= 2 and all(result.passed for result in results)
+
+
+ADVICE = [
+    (match[1], textwrap.dedent(match[0]).split("\n", 1)[1].rsplit("```", 1)[0])
+    for match in re.finditer(
+        r"^ *```pat (bad|better)\n.*?^ *```$",
+        (ROOT / "patterns" / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+]
+
+
+def test_the_advice_has_pairs():
+    assert [kind for kind, _ in ADVICE] == ["bad", "better"] * 9
+    assert len({text for _, text in ADVICE}) == len(ADVICE)
+
+
+@pytest.mark.parametrize("number", range(len(ADVICE)), ids=lambda number: f"{number // 2 + 1}-{ADVICE[number][0]}")
+def test_what_the_advice_shows_is_so(number, tmp_path):
+    """Bad files are legal, and do what their tests say; so do the better ones."""
+    path = tmp_path / "advice.pat"
+    path.write_text(ADVICE[number][1])
+    problems, _ = check_files([path])
+    assert [problem.message for problem in problems if "is not used" not in problem.message] == []
+    results = run_file(path)
+    assert results
+    assert [f"{result.title}: {result.reason}" for result in results if not result.passed] == []
+    assert formatted(ADVICE[number][1], "advice.pat") == ADVICE[number][1]
