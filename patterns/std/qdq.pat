@@ -154,8 +154,7 @@ test "pooled codes, a scale per channel":
   => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z, axis=1) on host
   where d = DequantizeLinear(x: uint8[1, 2, 4, 4], const s: float32[2] = 0.3, const z: uint8[2] = 7, axis=1)
 test "pooled codes, steps in half precision":
-  place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z) => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z)
-  on host
+  place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z) => QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z) on host
   where d = DequantizeLinear(x: uint8[1, 2, 4, 4], const s: float16[] = 0.3, const z: uint8[] = 7)
 test "pooled codes, steps that vanish":
   place QuantizeLinear(MaxPool(d, kernel_shape=[2, 2]), s, z)
@@ -174,19 +173,19 @@ test "one may have none":
 test "zero in floats of eight bits":
   place Add(x: float32[8], d) => Add(x, d) on host
   where d = DequantizeLinear(QuantizeLinear(const c: float32[] = 0,
-                                  const s: float32[] = 1, const z: float8_e4m3fn[] = 0), s, z)
+                                            const s: float32[] = 1, const z: float8_e4m3fn[] = 0), s, z)
 test "zeros with a scale per channel":
   place Add(x: float32[8, 2], d) => Add(x, d) on host
   where d = DequantizeLinear(QuantizeLinear(const c: float32[2] = 0,
-                                  const s: float32[2] = 1, const z: uint8[2] = 7, axis=0), s, z, axis=0)
+                                            const s: float32[2] = 1, const z: uint8[2] = 7, axis=0), s, z, axis=0)
 test "zero of steps that vanish":
   place Add(x: float32[8], d) => Add(x, d) on host
   where d = DequantizeLinear(QuantizeLinear(const c: float32[] = 0,
-                                  const s: float32[] = 1e-45, const z: uint8[] = 7), s, z)
+                                            const s: float32[] = 1e-45, const z: uint8[] = 7), s, z)
 test "zero of steps that overflow":
   place Add(x: float32[8], d) => Add(x, d) on host
   where d = DequantizeLinear(QuantizeLinear(const c: float32[] = 0,
-                                  const s: float32[] = 3e+38, const z: uint8[] = 7), s, z)
+                                            const s: float32[] = 3e+38, const z: uint8[] = 7), s, z)
 
 test "relu in the quantiser":
   QuantizeLinear(Relu(x: float32[8]), const s: float32[] = 0.5, const z: uint8[] = 0) => QuantizeLinear(x, s, z)

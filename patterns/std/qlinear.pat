@@ -22,7 +22,7 @@ rule multiply_scales: Mul(const s, const t) => s * t if scalar(s) and scalar(t)
 rule decode_conv reassociates: QLinearConv(x, const xs, const xz, const w, const ws, const wz, const ys, const yz) as c
   => QuantizeLinear(Conv(DequantizeLinear(x, xs, xz), DequantizeLinear(w, ws, wz, axis=0), like c), ys, yz)
 rule decode_conv_bias reassociates:
-    QLinearConv(x, const xs, const xz, const w, const ws, const wz, const ys, const yz, const b) as c
+  QLinearConv(x, const xs, const xz, const w, const ws, const wz, const ys, const yz, const b) as c
   => QuantizeLinear(Conv(DequantizeLinear(x, xs, xz), DequantizeLinear(w, ws, wz, axis=0),
                          DequantizeLinear(b, xs * ws, full(ws.shape, 0), axis=0), like c), ys, yz)
 rule decode_matmul reassociates: QLinearMatMul(a, const sa, const za, b, const sb, const zb, const ys, const yz)
