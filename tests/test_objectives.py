@@ -204,4 +204,5 @@ def test_a_mixed_integer_program_agrees() -> None:
 
     for problem, best in e_graphs(12):
         cost, bound, _ = highs(problem, best.cost + 1, 10)
-        assert cost == best.cost and bound <= best.cost + 0.5
+        assert cost is not None and best.bound <= cost <= best.cost and bound <= cost + 0.5
+        assert best.status != "optimal" or cost == best.cost

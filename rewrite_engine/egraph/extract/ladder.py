@@ -54,6 +54,10 @@ class Clock:
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self.ran_out = False
 
+    def left(self) -> float | None:
+        """Seconds that are left, None without a limit."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
     def deadline(self, rung: Rung) -> float | None:
         """When a run has to stop."""
         now = time.monotonic()

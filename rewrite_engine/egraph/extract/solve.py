@@ -5,6 +5,7 @@ In: a problem. Out: a solution whose cost comes from the audit, and a lower boun
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,6 +18,7 @@ from rewrite_engine.egraph.extract.model import HIGHEST, Machine, Way, Ways
 from rewrite_engine.egraph.extract.order import build_model
 from rewrite_engine.egraph.extract.prepare import machine_of, possible_kernels, reachable, ways_of
 from rewrite_engine.egraph.extract.program import Outcome, Program
+from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 
@@ -52,6 +54,8 @@ def solve(
         _bound_cycles(search, machine, unrolled, roots)
         if not search.done:
             _answer_cycles(search, machine, unrolled, roots)
+        if not search.done:
+            _answer_locally(search)
     return _solution(search)
 
 
@@ -200,6 +204,16 @@ def _answer_cycles(search: _Search, machine: Machine, unrolled: Unrolled, roots:
     kernels = possible_kernels(search.problem, (way.kernel for mine in unrolled.real.values() for way in mine))
     _climb(search, _Task(search.problem, machine, ways_of(search.problem, machine, kernels), roots, real=True))
     search.bound = proven
+
+
+def _answer_locally(search: _Search) -> None:
+    """An answer that may go round a logical cycle in another sense than the order chosen for `real` ways."""
+    left = search.clock.left()
+    found = search_general(search.problem, seconds=left)
+    if found is not None:
+        search.offer(found.choices)
+        with contextlib.suppress(RewriteError):
+            search.offer(merge_regions(search.problem, [choice.kernel for choice in found.choices]))
 
 
 def _solution(search: _Search) -> Solution:

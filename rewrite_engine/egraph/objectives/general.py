@@ -6,6 +6,7 @@ so it is at its best where nothing else costs anything: no launches, no copies.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 
 from rewrite_engine.egraph.audit import audit
@@ -49,8 +50,11 @@ def cheapest_sets(problem: Problem) -> dict[int, int]:
     return chosen
 
 
-def search_general(problem: Problem, tries: int = 20_000, seed: int = 0) -> Solution | None:
+def search_general(
+    problem: Problem, tries: int = 2_000, seed: int = 0, seconds: float | None = None
+) -> Solution | None:
     """The best answer of greedy choice and local search; None where the greedy choice cannot run."""
+    deadline = None if seconds is None else time.monotonic() + seconds
     moves = Moves(problem)
     for value, number in cheapest_sets(problem).items():
         moves.fallback[value] = (number,)
@@ -61,7 +65,7 @@ def search_general(problem: Problem, tries: int = 20_000, seed: int = 0) -> Solu
 
     best: Solution | None = None
     for heat in HEATS:
-        found = improve(moves, {}, score, tries, seed, lambda: True, heat)
+        found = improve(moves, {}, score, tries, seed, lambda: deadline is None or time.monotonic() < deadline, heat)
         numbers = None if found is None else moves.kernels(found[0])
         if numbers is None:
             continue
