@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from rewrite_engine.diagnostics import Span
 
 
+@lru_cache(maxsize=4)
+def _lines(source: str) -> tuple[str, ...]:
+    """The lines of a text: of the file in hand, which is asked for many words."""
+    return tuple(source.split("\n"))
+
+
 def word(sources: Mapping[str, str], within: Span, text: str) -> Span:
     """The first occurrence of a word in the stretch `within`; the stretch itself where it does not occur."""
-    lines = sources.get(within.file, "").split("\n")
+    lines = _lines(sources.get(within.file, ""))
     pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(text)}(?![A-Za-z0-9_])")
     for number in range(within.line, min(within.end_line, len(lines)) + 1):
         line = lines[number - 1]
