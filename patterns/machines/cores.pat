@@ -10,7 +10,7 @@ target host {
   bandwidth 4GBps
   supports Reshape, Flatten, Squeeze, Unsqueeze, Identity cost view_cost
   ## A lookup reads the rows that it copies, not the whole table.
-  supports Gather(_, indices) as y if is_static(y)
+  supports Gather(_, indices) as y
     cost (2 * y.bytes + indices.bytes) / 4GBps
 }
 

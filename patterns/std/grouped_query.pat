@@ -48,6 +48,8 @@ test "heads and keys mixed":
   Reshape(Expand(Unsqueeze(k: float32[2, 2, 9, 8], [2]), [2, 2, 3, 9, 8]), [2, 6, 8, 9]) is not repeated
 test "an axis elsewhere, by a reshape":
   place Reshape(k: float32[2, 2, 9, 8], [2, 1, 2, 9, 8]) => Reshape(k, [2, 1, 2, 9, 8]) on host
+test "an axis somewhere, by a reshape to a shape that is computed":
+  Reshape(k: float32[2, 2, 9, 8], s: int64[5]) is not axis_after_heads
 test "batches merged with heads":
   Reshape(Expand(Unsqueeze(k: float32[3, 2, 9, 8], [2]), [3, 2, 1, 9, 8]), [2, 3, 9, 8]) is not repeated
 test "keys repeated that are more than once in a row":
