@@ -300,7 +300,8 @@ def test_run_says_what_ran(tmp_path, capsys):
 
 
 @needs_compiler
-def test_host_options_reach_the_compiler(tmp_path):
+def test_host_options_reach_the_compiler(tmp_path, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
     bundle = compiled(targets={"host": {"cc": "gcc -DSEEN", "cpu": "x86-64" if _x86() else "native"}})
     assert bundle.library.compiler == "gcc -DSEEN" and (not _x86() or bundle.library.features == ())
     bundle.save(tmp_path / "b")
@@ -308,6 +309,7 @@ def test_host_options_reach_the_compiler(tmp_path):
     assert set(agree(Bundle.open(tmp_path / "b"))) <= {"c", "copy"}
     with pytest.raises(NoCompiler, match=r"gcc makes code for [^ ]+, expected sparc"):
         compiled(targets={"host": {"cc": "gcc", "triple": "sparc-linux-gnu"}})
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoCompiler, match="looked for sparc-linux-gnu-gcc, clang"):
         choose(triple="sparc-linux-gnu")
 
@@ -317,7 +319,8 @@ def _x86() -> bool:
 
 
 @pytest.mark.skipif(not shutil.which(f"{CROSS}-gcc"), reason=f"{CROSS}-gcc is not installed (gcc-{CROSS})")
-def test_a_library_for_another_platform(tmp_path):
+def test_a_library_for_another_platform(tmp_path, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
     bundle = compiled(targets={"host": {"triple": CROSS, "cpu": "cortex-a53"}})
     assert bundle.library.compiler == f"{CROSS}-gcc" and "-mcpu=cortex-a53" in bundle.library.flags
     bundle.save(tmp_path / "b")

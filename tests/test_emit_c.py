@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ from rewrite_engine.loops.build_c import (
     library_text,
     machine_lanes,
 )
+from rewrite_engine.loops.compiler import compiler_version
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.emit_c import NotEmitted, emit, host_operators
@@ -461,18 +463,20 @@ SANITIZED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from test_emit_c import PRODUCTS, SANITIZERS, check, random_programs
-check([*random_programs(40), *(case() for case in PRODUCTS.values())], SANITIZERS)
+check([*random_programs(40), *(case() for case in PRODUCTS.values())], (*SANITIZERS, *sys.argv[2:]))
 print("clean")
 """
 
 
 def test_addresses_and_operations_are_clean(tmp_path):
     command = find_compiler()
+    clang = "clang" in compiler_version(command)
+    names = (f"libclang_rt.asan-{platform.machine()}.so",) if clang else ("libasan.so", "libubsan.so")
     libraries = [
         subprocess.run(
             [*command, f"-print-file-name={name}"], capture_output=True, text=True, check=True
         ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
+        for name in names
     ]
     if not all(Path(library).is_absolute() for library in libraries):
         pytest.skip(f"{command[0]} has no sanitizers to load")
@@ -483,6 +487,6 @@ def test_addresses_and_operations_are_clean(tmp_path):
         "REWRITE_ENGINE_CACHE": str(tmp_path),
         "REWRITE_ENGINE_THREADS": "2",
     }
-    run = [sys.executable, "-c", SANITIZED, str(Path(__file__).parent)]
+    run = [sys.executable, "-c", SANITIZED, str(Path(__file__).parent), *(["-shared-libasan"] if clang else [])]
     result = subprocess.run(run, capture_output=True, text=True, env=environment, check=False)
     assert result.stdout.strip() == "clean", result.stderr[-2000:]
