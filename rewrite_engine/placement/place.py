@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rewrite_engine.costs import Measured, read_costs, signature
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
+from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.explore import DEFAULT_LIMITS, Limits, explore
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
@@ -24,6 +25,7 @@ from rewrite_engine.language.core import RuleSet
 from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
+from rewrite_engine.placement.memory_limits import fit, too_small
 from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
@@ -115,6 +117,13 @@ def place(
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
+    if chosen is optimal and too_small(graph, machine):
+        search = Search(time_limit, gap, seed)
+        solution = fit(
+            explored, solution, lambda priced: aim.solve(priced, search, ()), lambda s: rebuild(explored, s, name),
+            lambda s: _price(explored, aim, s), aim.additive,
+        )  # fmt: skip
+        graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
     if aim.additive:
         solution = _settle(explored, solution, total, options)
@@ -169,6 +178,11 @@ def _choose(
         )
     found = audited(name, explored.problem, answer)
     return _priced(replace(found, bound=proven.bound), aim.price(explored, found)), totals
+
+
+def _price(explored: Explored, aim: Objective, solution: Solution) -> int:
+    """What an answer to a changed problem costs in the real one."""
+    return aim.price(explored, replace(solution, cost=audit(explored.problem, solution.choices).cost))
 
 
 def _priced(solution: Solution, cost: int) -> Solution:
