@@ -156,7 +156,7 @@ def test_a_cost_over_a_size_that_is_not_known_leaves_matches_as_they_are():
 # ---------------------------------------------------------------- what alternatives cost
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_dearer_is_what_pinning_the_operator_costs_more(seed):
     graph = RandomGraph(seed).terms
     rules = load_text(
@@ -189,7 +189,7 @@ def repeated(graph, index: int) -> bool:
 # ---------------------------------------------------------------- matches and the e-graph
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", range(5))
 def test_the_explainer_says_that_it_matches_exactly_where_egglog_matched(batch):
     seen = {True: 0, False: 0}
     for seed in range(batch * 6, batch * 6 + 6):
@@ -238,7 +238,7 @@ def test_the_overview_is_complete_and_ordered():
 def test_the_same_text_in_every_process(tmp_path):
     rules, model = write_rules(tmp_path, BOARD), write_model(tmp_path)
     texts = set()
-    for seed in ("0", "1", "2"):
+    for seed in ("0", "1"):
         command = [sys.executable, "-m", "rewrite_engine", "explain", model, "-p", rules]
         done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}, check=True)
         texts.add(done.stdout)

@@ -120,7 +120,7 @@ def test_dimensions_without_a_size_do_not_stop_it():
     assert (big.miss.kind, big.miss.hint) == ("unknown", "--dim n=SIZE binds it")
 
 
-@pytest.mark.parametrize("name", ["npu.pat", "fastlib.pat", "board.pat"])
+@pytest.mark.parametrize("name", ["fastlib.pat", pytest.param("board.pat", marks=pytest.mark.slow)])
 def test_the_bundled_rules_on_the_bundled_model(name):
     module, rules = rw.load(rw.bundled_model()), rw.load_rules(name)
     matches = rw.match(module, rules)
