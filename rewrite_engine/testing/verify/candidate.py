@@ -162,7 +162,10 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
         if slot in open_ and slot in plan.literals and slot not in c.shapes:
             draft.values[k] = _literal(plan.literals[slot], dtypes[k])
             draft.shapes[k] = draft.values[k].shape  # type: ignore[union-attr]
-    sample(draft)
+    try:
+        sample(draft)
+    except (IndexError, ValueError, ZeroDivisionError) as error:  # operands that were settled before, and do not fit
+        raise Unfit(index, str(error)) from None
     for k, slot in enumerate(slots):
         if slot == ABSENT or slot in c.types:
             continue

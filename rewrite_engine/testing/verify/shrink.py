@@ -25,7 +25,7 @@ MOST_RUNS = 250
 """Matches that are drawn while shrinking."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Failure:
     """A match for which the sides differ; `invalid` where what the rule builds is no graph, and `found` None."""
 
@@ -35,6 +35,9 @@ class Failure:
     difference: Difference
     invalid: Invalid | None = None
     choices: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Failure({self.difference.message})"
 
 
 _PLAIN = ("float32", "float64", "float16", "int32", "int64")
