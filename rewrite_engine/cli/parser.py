@@ -59,6 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     test = verb("test", "run the tests in rule files, and verify their rules and composites", "rules", "test")
     test.add_argument("files", nargs="+", metavar="FILE.pat")
+    test.add_argument("--write", action="store_true",
+                      help="append tests for what no test makes match (with --json: print them)")  # fmt: skip
     test.add_argument("--no-verify", action="store_true", help="run the tests only")
     test.add_argument("--tier", type=int, choices=[1, 2, 3], default=3,
                       help="verify shapes and dtypes (1), in exact algebra too (2), in floats too (3, the default)")  # fmt: skip

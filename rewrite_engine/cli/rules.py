@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite_engine.cli.text import paint, say
@@ -51,6 +52,7 @@ def test(options: argparse.Namespace) -> int:
     else:
         results = [result for path in options.files for result in run_file(path)]
     failed = [result for result in results if not result.passed]
+    drafted = {path: _drafts(path) for path in options.files} if options.write else {}
     reports = verify_files(options)
     if options.json:
         rows = [
@@ -59,6 +61,8 @@ def test(options: argparse.Namespace) -> int:
             for r in results
         ]
         found: dict[str, object] = {"tests": rows, "rules": as_json(reports)}
+        if options.write:
+            found["drafts"] = drafted
         if options.coverage:
             found["coverage"] = list(map(_as_json, measured))
         print(json.dumps(found, indent=1, sort_keys=True))
@@ -70,8 +74,27 @@ def test(options: argparse.Namespace) -> int:
         print_reports(reports, options)
         for coverage in measured:
             _print_coverage(coverage)
+        for path, texts in drafted.items():
+            _append(path, texts)
         print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed or not all(report.passed for report in reports) else 0
+
+
+def _drafts(path: str) -> list[str]:
+    from rewrite_engine.testing.drafts import drafts
+
+    return drafts(path)
+
+
+def _append(path: str, texts: list[str]) -> None:
+    """Puts drafts at the end of a rule file, which is replaced as a whole."""
+    from rewrite_engine.files import write_file
+
+    if texts:
+        old = Path(path).read_bytes()
+        ended = old if old.endswith(b"\n") else old + b"\n"
+        write_file(Path(path), ended + ("\n" + "\n".join(texts) + "\n").encode())
+    print(f"{path}: {len(texts)} tests drafted")
 
 
 def _print_coverage(coverage: Coverage) -> None:

@@ -176,6 +176,11 @@ def _clause(span: Span, decided: set[bool], text: str) -> Unreached | None:
     return None if why is None else Unreached(span, "clause", _excerpt(text, span), why)
 
 
+def guard_clauses(rules: RuleSet, here: str) -> frozenset[Span]:
+    """Where the clauses of the guards of a file stand."""
+    return frozenset(clause.span for guard in _guards(rules, here) for clause in conjuncts(guard))
+
+
 def _guards(rules: RuleSet, here: str) -> Iterable[syntax.Expr]:
     for node in walk(_own(rules, here)):
         guard = node.guard if isinstance(node, syntax.Tail | syntax.Requires) else None

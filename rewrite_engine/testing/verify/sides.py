@@ -91,7 +91,7 @@ def sides(rule: CoreRule, c: Candidate, facts: Facts | None = None) -> Sides | R
     """
     variant = c.plan.variant
     seen = c.facts() if facts is None else facts
-    left = _left(c)
+    left = left_side(c)
     if rule.kind == "composite":
         return Sides(rule, variant, left, left, True, seen)
     found = answer(rule, variant, seen)
@@ -118,7 +118,8 @@ def _names(variant: Variant) -> list[str]:
     return found
 
 
-def _left(c: Candidate) -> Graph:
+def left_side(c: Candidate) -> Graph:
+    """What a candidate's variant matches, as a graph."""
     variant = c.plan.variant
     names = _names(variant)
     label = {ABSENT: ""} | dict(enumerate(names))

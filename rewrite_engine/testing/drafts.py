@@ -1,0 +1,127 @@
+"""Drafts of missing tests: for what no test of a rule file makes match, a small graph that does, and near misses.
+
+In: a rule file. Out: `test` blocks as text, each of which passes: one that the rule, composite or pattern matches, and
+per clause of its guard one that only that clause refuses, where one is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rewrite_engine.diagnostics import RewriteError, Span
+from rewrite_engine.language import load, load_text
+from rewrite_engine.language.core import CoreRule, RuleSet
+from rewrite_engine.language.lower import expand_rest
+from rewrite_engine.language.program import Match, Program
+from rewrite_engine.testing.coverage import guard_clauses, watch
+from rewrite_engine.testing.in_file import own_tests, run_case
+from rewrite_engine.testing.verify.candidate import Candidate
+from rewrite_engine.testing.verify.draws import Recorded, Seeded, Source
+from rewrite_engine.testing.verify.plan import plan, roomy
+from rewrite_engine.testing.verify.repair import find_match
+from rewrite_engine.testing.verify.show import graph_text
+from rewrite_engine.testing.verify.sides import left_side
+
+TRIES = 12
+ATTEMPTS = 60
+
+
+def drafts(path: str | Path) -> list[str]:
+    """The missing tests of one file, in the order of its declarations. Raises PatError where the file does not hold."""
+    rules = load([path])
+    here, cases = own_tests(rules)
+    watched, notes = watch(rules)
+    for case in cases:
+        run_case(watched, case)
+    reached = {name for name, _ in notes.held}
+    clauses = guard_clauses(rules, here)
+    found: list[str] = []
+    for rule in rules.rules:
+        own = rule.span.file == here and rule.kind in ("rule", "composite", "pattern") and not rule.defines
+        if own and rule.name not in reached and not rule.name.endswith("<="):
+            found += _of(rules, here, rule, clauses)
+    return found
+
+
+def _of(rules: RuleSet, here: str, rule: CoreRule, clauses: frozenset[Span]) -> list[str]:
+    name = rule.name if rule.target is None else rule.name.removeprefix(f"{rule.target}.")
+    fires = _smallest(rule, None)
+    if fires is None:
+        return []
+    graph, where = graph_text(left_side(fires), {}, frozenset())
+    verdict = f"{rule.target} runs {graph} in {name}" if rule.kind == "composite" else f"{graph} is {name}"
+    texts = [f'test "{name} matches":\n  {verdict}{where}']
+    for span in sorted(clauses & _asked(rule)):
+        missed = _smallest(rule, span)
+        if missed is not None:
+            graph, where = graph_text(left_side(missed), {}, frozenset())
+            clause = _written(rules.sources[span.file][0], span)
+            texts.append(f'test "{name} needs {clause}":\n  {graph} is not {name.partition("[")[0]}{where}')
+    return [text for text in texts if _passes(rules, here, text)]
+
+
+def _asked(rule: CoreRule) -> frozenset[Span]:
+    programs = [variant.program for variant in rule.variants if isinstance(variant.program, Program)]
+    return frozenset(check.span for program in programs for check in program.checks)
+
+
+def _smallest(rule: CoreRule, refused: Span | None) -> Candidate | None:
+    """The smallest match among some; with `refused`, one for which every clause but that one holds."""
+    found = [c for source in _sources() for c in _matches(rule, source, refused)]
+    return min(found, key=_size, default=None)
+
+
+def _sources() -> Iterable[Source]:
+    yield Recorded(())
+    yield from map(Seeded, range(TRIES))
+
+
+def _matches(rule: CoreRule, source: Source, refused: Span | None) -> Iterable[Candidate]:
+    for variant in rule.variants[:4]:
+        full = expand_rest(variant, {k: 2 for k, node in enumerate(variant.nodes) if node.rest is not None})
+        program = full.program
+        assert isinstance(program, Program)
+        skip = None
+        if refused is not None:
+            skip = next((k for k, check in enumerate(program.checks) if check.span == refused), None)
+            if skip is None:
+                continue
+        if any(node.choices for node in full.nodes):
+            continue
+        found = find_match(plan(full), source, rule, skip, attempts=ATTEMPTS)
+        if found is not None and (skip is None or _refuses(found, skip)):
+            yield found
+
+
+def _refuses(candidate: Candidate, check: int) -> bool:
+    """Whether that check does not hold."""
+    variant = candidate.plan.variant
+    assert isinstance(variant.program, Program)
+    return variant.program.checks[check].run(roomy(Match(variant, candidate.facts()))) is not None
+
+
+def _size(candidate: Candidate) -> tuple[int, bool, bool, int]:
+    """Few operators, rather float32 and elements to compute, few of them."""
+    kinds = list(candidate.types.values())
+    unusual = any(kind.dtype in ("bfloat16", "float16", "float64") for kind in kinds)
+    counts = [kind.numel or 0 for kind in kinds]
+    return len(candidate.plan.variant.nodes), 0 in counts, unusual, sum(counts)
+
+
+def _passes(rules: RuleSet, here: str, text: str) -> bool:
+    """Whether a draft is a test that passes beside what the file says; others are no help."""
+    try:
+        loaded = load_text(f"{rules.sources[here][0]}\n{text}\n", here)
+    except RewriteError:
+        return False
+    case = loaded.tests[-1]
+    return run_case(loaded, case).passed
+
+
+def _written(text: str, span: Span) -> str:
+    """A clause as it is written, on one line, fit for a title."""
+    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    return " ".join(" ".join(lines).replace('"', "'").split())[:60]

@@ -1,0 +1,55 @@
+"""`test --write`: drafts of the tests that a rule file lacks."""
+
+from __future__ import annotations
+
+import json
+
+from rewrite_engine.cli import main
+from rewrite_engine.language import load_text
+from rewrite_engine.testing.coverage import measure
+from rewrite_engine.testing.drafts import drafts
+
+RULES = """device acc { memory 1MiB }
+link host <-> acc: 1us + bytes / 80GBps
+target npu on acc {
+  composite conv_act(x, w, b?) = Relu?(Conv(x, const w, const b?)) if x.dtype == float32 cost 10ns
+}
+pattern silu(x) = Mul(x, Sigmoid(x)) if x.rank == 2
+pattern both(x) = (Relu(a), Tanh(b)) where a, b = Split(x, _)
+rule relu_relu: Relu(Relu(x)) => Relu(x)
+rule drop: Transpose(x, perm=p) => x if p == iota(x.rank)
+rule tested: Neg(Neg(x)) => x
+test "there": Neg(Neg(x: float32[2])) => x"""
+
+
+def test_what_has_no_test_gets_one_that_passes(tmp_path):
+    path = tmp_path / "rules.pat"
+    path.write_text(RULES)
+    found = drafts(path)
+    titles = [text.split('"')[1] for text in found]
+    assert {"conv_act matches", "silu matches", "both matches", "relu_relu matches", "drop matches"} <= set(titles)
+    assert "drop needs p == iota(x.rank)" in titles and not any("tested" in title for title in titles)
+    assert found == drafts(path)
+
+
+def test_the_command_appends_and_never_overwrites(tmp_path, capsys):
+    path = tmp_path / "rules.pat"
+    path.write_text(RULES)
+    assert main(["test", str(path), "--write", "--no-verify"]) == 0
+    assert "tests drafted" in capsys.readouterr().out
+    text = path.read_text()
+    assert text.startswith(RULES + "\n\n") and load_text(text, "rules.pat").tests
+    coverage = measure(path)
+    assert all(result.passed for result in coverage.results) and len(coverage.results) > 5
+    reached, total = coverage.counts["declaration"]
+    assert reached == total
+    assert main(["test", str(path), "--write", "--no-verify"]) == 0
+    assert path.read_text() == text and "0 tests drafted" in capsys.readouterr().out
+
+
+def test_with_json_they_are_printed_alone(tmp_path, capsys):
+    path = tmp_path / "rules.pat"
+    path.write_text(RULES)
+    assert main(["test", str(path), "--write", "--json", "--no-verify"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["drafts"][str(path)] == drafts(path) and path.read_text() == RULES
