@@ -462,8 +462,9 @@ def test_threads_give_the_same_numbers():
 SANITIZED = """
 import sys
 sys.path.insert(0, sys.argv[1])
+from bad_input import outside
 from test_emit_c import PRODUCTS, SANITIZERS, check, random_programs
-check([*random_programs(40), *(case() for case in PRODUCTS.values())], (*SANITIZERS, *sys.argv[2:]))
+check([*random_programs(40), *(case() for case in PRODUCTS.values()), *outside()], (*SANITIZERS, *sys.argv[2:]))
 print("clean")
 """
 

@@ -108,7 +108,7 @@ def test_equal_kernels_lower_to_equal_programs_whatever_their_names():
         (
             kernel(("x", "z"), ("y",), node("Add", ("x", "z"), ("y",))),
             {"x": f32(3), "z": f32(4)},
-            r"operator Add \(y\): its operands float32\[3\], float32\[4\] do not fit together",
+            r"operator Add \(y\): dimensions 3 and 4 do not broadcast; inputs are \(float32\[3\], float32\[4\]\)",
         ),
         (kernel(("x",), ("y",), node("Relu", ("x",), ("y",))), {}, "the type of its input x is not known"),
     ],

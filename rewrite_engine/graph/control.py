@@ -76,6 +76,8 @@ def _loop(work: _Work, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     carried = given[2:]
     count = _iterations(work, node, body, given)
     scans = len(body.output) - 1 - len(carried)
+    if scans < 0 or len(body.input) != 2 + len(carried):
+        return None
     if count is None or not _affordable(body, count) or "" in carried or (scans and not count):
         return None
     stem = next((name for name in node.output if name), "loop")
@@ -196,8 +198,13 @@ def _scan(work: _Work, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     backwards = _filled(attributes.get("scan_input_directions"), sources)
     out_axes = _filled(attributes.get("scan_output_axes"), results)
     out_backwards = _filled(attributes.get("scan_output_directions"), results)
+    listed = ((axes, sources), (backwards, sources), (out_axes, results), (out_backwards, results))
+    if not 0 < sources <= len(node.input) or results < 0 or any(len(each) != count for each, count in listed):
+        return None
+    if len(body.input) != len(node.input):
+        return None
     shape = work.types[scanned[0]].shape if scanned[0] in work.types else None
-    count = None if shape is None else shape[axes[0] % len(shape)]
+    count = shape[axes[0]] if shape and -len(shape) <= axes[0] < len(shape) else None
     if not isinstance(count, int) or not count or not _affordable(body, count + sources):
         return None
     stem = next((name for name in node.output if name), "scan")

@@ -35,7 +35,10 @@ def evaluate(node: onnx.NodeProto, inputs: Inputs) -> list[Array] | None:
     rule = _NUMPY.get(node.op_type)
     with np.errstate(all="ignore"):
         if rule is not None:
-            answer = rule(attributes, inputs)
+            try:
+                answer = rule(attributes, inputs)
+            except (ValueError, TypeError, IndexError, ZeroDivisionError):  # operands that do not fit: said later
+                return None
             if answer is not None:
                 return [np.asarray(answer)]
         return _reference(node, inputs)

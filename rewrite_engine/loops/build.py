@@ -104,6 +104,8 @@ class Builder:
         what `post`, or else `f`, returns; int64 for an index).
         """
         parallel = tuple(Iter(self._name("i"), extent) for extent in map(int, shape))
+        if any(it.extent < 0 for it in parallel):
+            raise Unsupported(f"a result of shape {[it.extent for it in parallel]}")
         reduction = tuple(Iter(self._name("r"), extent, "reduction") for extent in map(int, reduce))
         if combine is None and (reduction or post is not None):
             raise ValueError(f"a reduction needs a combine, one of {', '.join(COMBINES)}")
@@ -142,6 +144,8 @@ class Builder:
         iters = tuple(Iter(self._name("i"), extent) for extent in map(int, shape))
         indices = tuple(it.expr for it in iters)
         where = tuple(wrap(position, INDEX) for position in index(*indices))
+        if len(where) != initial.rank:
+            raise Unsupported(f"{len(where)} positions for a tensor of {initial.rank} axes")
         out = self._tensor("t", initial.shape, initial.dtype)
         body = cast(f(*indices), initial.dtype)
         self.statements.append(Compute(out.name, iters, where, body, combine, None, initial.name))
@@ -270,6 +274,10 @@ class Builder:
         run(Program((), (tensor.name,), self.tensors, known, statements), (), (result,))
         self._known[tensor.name] = result
         return result
+
+    def known(self, tensor: Tensor | None) -> np.ndarray | None:
+        """The elements of a tensor where they are at hand: a constant, or an input that is known."""
+        return None if tensor is None else self.constants.get(tensor.name, self._known.get(tensor.name))
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""

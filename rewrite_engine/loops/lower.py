@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.foreign import host_operator
 from rewrite_engine.loops.operators import OPERATORS
+from rewrite_engine.operators.infer import TypeMismatch, infer_types
 from rewrite_engine.operators.types import TensorType
 
 
@@ -68,6 +69,7 @@ def _operator(
     inputs = [tensors[name] if name else None for name in node.inputs]
     if compute is None:
         return host_operator(builder, node, inputs, types, where)
+    _check(builder, node, inputs, where)
     try:
         results = compute(builder, inputs, node.attributes)
     except NeedsValue as error:
@@ -81,12 +83,21 @@ def _operator(
         ) from error
     except Unsupported as error:
         raise RewriteError(f"{where}: {error}") from error
-    except ValueError as error:  # shapes that do not broadcast
+    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:  # shapes that do not fit
         found = ", ".join("absent" if t is None else f"{t.dtype}{list(t.shape)}" for t in inputs)
         raise RewriteError(f"{where}: its operands {found} do not fit together: {error}") from error
     if sum(1 for name in node.outputs if name) and len(results) < _last_used(node):
         raise RewriteError(f"{where}: {_last_used(node)} outputs expected, its loop nest computes {len(results)}")
     return results
+
+
+def _check(builder: Builder, node: BodyNode, inputs: Sequence[Tensor | None], where: str) -> None:
+    """Raises RewriteError for operands and attributes that the operator does not take."""
+    types = [None if t is None else TensorType(t.dtype, t.shape) for t in inputs]
+    try:
+        infer_types(node.op, node.attributes, types, [builder.known(t) for t in inputs], len(node.outputs))
+    except TypeMismatch as error:
+        raise RewriteError(f"{where}: {str(error).removeprefix(f'{node.op}: ')}") from error
 
 
 def _last_used(node: BodyNode) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from rewrite_engine.loops.build import Builder, Tensor, broadcast_indices
+from rewrite_engine.loops.build import Builder, Tensor, Unsupported, broadcast_indices
+from rewrite_engine.loops.dtypes import is_float
 from rewrite_engine.loops.expr import Expr, call, cast, const, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
@@ -37,6 +38,8 @@ def _attention(b: Builder, inputs: Operands, attributes: Attributes) -> list[Ten
     precise = (
         dtype_attribute(attributes, "softmax_precision", "Attention") if "softmax_precision" in attributes else None
     )
+    if precise is not None and not is_float(precise):
+        raise Unsupported(f"Attention with a softmax_precision of {precise}")
     weights = _weights(b, biased, blocked, precise or query.dtype, query.dtype)
     output = _weighted_sum(b, weights, v, query.dtype)
     if query.rank == 3:

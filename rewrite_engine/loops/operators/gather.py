@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rewrite_engine.loops.build import Builder, Tensor, normalized
+from rewrite_engine.loops.build import Builder, Tensor, Unsupported, normalized
 from rewrite_engine.loops.expr import Expr, cast, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
@@ -22,7 +22,11 @@ from rewrite_engine.loops.operators.common import (
 
 
 def gather(b: Builder, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """NumPy's take: the axis is replaced by the axes of `indices`; negative ones count from the end."""
+    """NumPy's take: the axis is replaced by the axes of `indices`; negative ones count from the end.
+
+    Positions outside are refused where they are known, else taken as the nearest inside.
+    """
+    _check_positions(b, indices, [x.shape[axis]])
 
     def source(*i: Expr) -> tuple[Expr, ...]:
         chosen = normalized(indices[i[axis : axis + indices.rank]], x.shape[axis])
@@ -31,18 +35,32 @@ def gather(b: Builder, x: Tensor, indices: Tensor, axis: int) -> Tensor:
     return b.move(x, [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]], source)
 
 
+def _check_positions(b: Builder, indices: Tensor, extents: Sequence[int]) -> None:
+    """Raises `Unsupported` for a known position outside of its axis; with several extents, one per last index."""
+    known = b.known(indices)
+    if known is None or not known.size:
+        return
+    columns = [known] if len(extents) == 1 else [known[..., k] for k in range(len(extents))]
+    for column, extent in zip(columns, extents, strict=True):
+        wrong = column[(column < -extent) | (column >= extent)]
+        if wrong.size:
+            raise Unsupported(f"index {wrong.reshape(-1)[0]} is outside of an axis of size {extent}")
+
+
 def _gather(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     return [gather(b, required(inputs, 0), required(inputs, 1), integer(attributes, "axis"))]
 
 
 def _gather_elements(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, indices, axis = required(inputs, 0), required(inputs, 1), integer(attributes, "axis")
+    _check_positions(b, indices, [x.shape[axis]])
     return [b.move(x, indices.shape, lambda *i: replaced(i, axis, normalized(indices[i], x.shape[axis])))]
 
 
 def _gather_nd(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, indices, batch = required(inputs, 0), required(inputs, 1), integer(attributes, "batch_dims")
     outer, depth = indices.rank - 1, indices.shape[-1]
+    _check_positions(b, indices, x.shape[batch : batch + depth])
 
     def source(*i: Expr) -> list[Expr]:
         chosen = [normalized(indices[(*i[:outer], k)], x.shape[batch + k]) for k in range(depth)]
@@ -57,6 +75,7 @@ _COMBINES: Mapping[str, str] = {"none": "set", "add": "sum", "mul": "prod", "max
 def _scatter_elements(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, indices, updates = (required(inputs, k) for k in range(3))
     axis, combine = integer(attributes, "axis"), _COMBINES[str(attributes.get("reduction", "none"))]
+    _check_positions(b, indices, [x.shape[axis]])
 
     def target(*i: Expr) -> tuple[Expr, ...]:
         return replaced(i, axis, normalized(indices[i], x.shape[axis]))
@@ -67,6 +86,7 @@ def _scatter_elements(b: Builder, inputs: Operands, attributes: Attributes) -> l
 def _scatter_nd(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, indices, updates = (required(inputs, k) for k in range(3))
     outer, depth = indices.rank - 1, indices.shape[-1]
+    _check_positions(b, indices, x.shape[:depth])
 
     def target(*i: Expr) -> list[Expr]:
         return [*(normalized(indices[(*i[:outer], k)], x.shape[k]) for k in range(depth)), *i[outer:]]
