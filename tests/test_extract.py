@@ -19,6 +19,8 @@ from brute_force import brute_force, layered_problem, random_problem
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.extract.cycles import _lost_without, components
+from rewrite_engine.egraph.extract.model import Way
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Read, Solution, TargetInfo
 from rewrite_engine.egraph.regions import merge_regions
 
@@ -191,6 +193,8 @@ def test_renaming_values_changes_nothing() -> None:
 _PRINT = """
 from brute_force import layered_problem, random_problem
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.extract.cycles import _lost_without, components
+from rewrite_engine.egraph.extract.model import Way
 for problem in [random_problem(n) for n in (0, 1, 2, 4)] + [layered_problem(60, 3)]:
     solution = solve(problem)
     print(solution.choices, solution.copies, solution.cost, solution.bound, solution.status)
@@ -414,3 +418,29 @@ def test_regions_of_long_chains_that_share_an_early_value_are_quick() -> None:
     assert time.process_time() - started < 5
     assert not audit(problem, choices).problems
     assert len({choice.region for choice in choices}) == 2 * (count // 5) - 1
+
+
+def test_what_a_value_needs_is_what_is_lost_without_it() -> None:
+    """The and-or dominators of a cycle's values, against taking each value away and computing what still can be."""
+    checked = 0
+    for seed in range(120):
+        problem = random_problem(seed, operators=12, cyclic=True)
+        ways: dict[int, tuple[Way, ...]] = {}
+        for number, k in enumerate(problem.kernels):
+            reads = tuple(dict.fromkeys(read.value for read in k.reads if read.value not in problem.resident))
+            ways[k.value] = (*ways.get(k.value, ()), Way(number, k.target, k.cost, reads, ()))
+        given = frozenset(value for value, _ in problem.given)
+        edges = {value: [o for way in mine for o in way.operands if o in ways] for value, mine in ways.items()}
+        for part in components(edges):
+            found = _lost_without(part, ways, given)
+            for gone in part:
+                had = set(given) & set(part) - {gone}
+                for _ in part:
+                    had |= {
+                        value
+                        for value in part
+                        if value != gone and any(had.issuperset(set(way.operands) & set(part)) for way in ways[value])
+                    }
+                assert found[gone] == set(part) - had - {gone}
+                checked += len(part) > 1
+    assert checked > 50

@@ -5,7 +5,7 @@ In: ways with cycles. Out: ways without, once so that their optimum is a lower b
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -82,10 +82,11 @@ def break_cycles(
     cyclic, safe = False, True
     for component in _cyclic(relaxed):
         members = set(component)
+        lost_without = _lost_without(component, ways, given)
         for value in component:
-            lost = _lost_without(value, members, ways, given)
+            lost = lost_without[value]
             for place, way in enumerate(relaxed[value]):
-                if lost & set(way.operands):
+                if not lost.isdisjoint(way.operands):
                     cyclic = True
                     safe &= _is_chain(value, lost, ways, machine) and not solo & members
                     real[value].remove(way)
@@ -137,31 +138,50 @@ def _without(way: Way, operands: set[int], machine: Machine, companion: bool, it
     return replace(way, inside=inside, memory=memory, companion=companion, refund=refund, refund_item=item)
 
 
-def _lost_without(value: int, members: set[int], ways: Ways, given: frozenset[int]) -> set[int]:
-    """The members of a component that cannot be computed when `value` is not there; others all can be."""
-    waiting: dict[int, list[list[int]]] = defaultdict(list)
-    had: set[int] = set()
-    todo = []
-    for member in members - {value}:
-        if member in given:
-            todo.append(member)
-        for way in ways[member]:
-            inner = [operand for operand in way.operands if operand in members]
-            if not inner:
-                todo.append(member)
-            record = [len(inner), member]
-            for operand in inner:
-                waiting[operand].append(record)
+def _lost_without(component: Sequence[int], ways: Ways, given: frozenset[int]) -> dict[int, set[int]]:
+    """Per member of a component, the other members that cannot be computed when it is not there.
+
+    What a value needs is itself and what all its ways need, a way what any of its operands does (the dominators of an
+    and-or graph): sets of members as bits, which shrink from everything until nothing changes.
+    """
+    place = {value: n for n, value in enumerate(component)}
+    inner: dict[int, list[tuple[int, ...]]] = {}
+    readers: dict[int, dict[int, None]] = defaultdict(dict)
+    for value in component:
+        found = {tuple(o for o in way.operands if o in place) for way in ways[value]}
+        free = value in given or () in found
+        inner[value] = [()] if free else sorted(found)
+        for operands in inner[value]:
+            for operand in operands:
+                readers[operand][value] = None
+    everything = (1 << len(component)) - 1
+    needs = dict.fromkeys(component, everything)
+    todo = deque(value for value in component if inner[value] == [()])
+    queued = set(todo)
     while todo:
-        member = todo.pop()
-        if member in had:
-            continue
-        had.add(member)
-        for record in waiting[member]:
-            record[0] -= 1
-            if not record[0]:
-                todo.append(record[1])
-    return members - had - {value}
+        value = todo.popleft()
+        queued.discard(value)
+        common = everything
+        for operands in inner[value]:
+            need = 0
+            for operand in operands:
+                need |= needs[operand]
+            common &= need
+        common |= 1 << place[value]
+        if common != needs[value]:
+            needs[value] = common
+            for reader in readers[value]:
+                if reader not in queued:
+                    queued.add(reader)
+                    todo.append(reader)
+    lost: dict[int, set[int]] = {value: set() for value in component}
+    for value in component:
+        bits = needs[value] & ~(1 << place[value])
+        while bits:
+            low = bits & -bits
+            lost[component[low.bit_length() - 1]].add(value)
+            bits ^= low
+    return lost
 
 
 def _depths(

@@ -98,7 +98,8 @@ def _search(best: Best, moves: Moves, free: frozenset[int], tries: int | None, s
         plans.append(early)
     size = max(1, len(moves.of))
     for number, plan in enumerate(plans):
-        allowed = max(60, min(1500, 40_000 // size)) if tries is None else tries
+        effort = 1_500_000 if len(free) == len(problem.targets) else 40_000  # regions take time to form
+        allowed = max(60, min(6000, effort // size)) if tries is None else tries
         found = improve(moves, plan, score, allowed, seed + number, lambda: not best.done)
         if found is not None:
             numbers = moves.kernels(found[0])
