@@ -16,7 +16,7 @@ from rewrite_engine.operators.types import Dimension, TensorType
 from rewrite_engine.testing.verify.candidate import Candidate, Unfit
 from rewrite_engine.testing.verify.draws import Seeded, Source, chance, choice
 from rewrite_engine.testing.verify.plan import Plan, plan
-from rewrite_engine.testing.verify.repair import find_match
+from rewrite_engine.testing.verify.repair import ATTEMPTS, find_match
 from rewrite_engine.testing.verify.sides import Invalid, Sides, sides
 
 MOST_REST = 3
@@ -41,6 +41,7 @@ class Plans:
 
     rule: CoreRule
     numbers: Sequence[float]
+    attempts: int = ATTEMPTS  # changes that are tried for each match
     made: dict[tuple[object, ...], Plan] = field(default_factory=dict)
 
     def draw(self, index: int, source: Source) -> Plan:
@@ -78,7 +79,7 @@ def draw(plans: Plans, index: int, source: Source) -> Instance | None:
         candidate = find_match(made, source, rule, attempts=20, view=lambda c: unknown(c, blind).facts)
         blind = blind if candidate is not None else 0
     if candidate is None:
-        candidate = find_match(made, source, rule)
+        candidate = find_match(made, source, rule, attempts=plans.attempts)
     if candidate is None:
         return None
     seed = source.integer(0, 255)

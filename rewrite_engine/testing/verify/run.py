@@ -27,6 +27,10 @@ EXAMPLES = 24
 """Matches that are judged for each rule, unless it is asked for more."""
 
 
+PATIENT = 400
+"""Changes that are tried for each match of a rule that seems to have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """`tiers` 1 to 3; `examples` matches per rule; `database` is a folder that keeps counterexamples, or None.
@@ -109,6 +113,10 @@ def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) ->
         failure = _attempt(plans, index, ("verify", options.seed, rule.name, k), options, tally)
         if failure is not None:
             break
+    if failure is None and tally.matches == 0 and options.examples:  # a narrow one: fewer matches, more patience
+        plans.attempts = PATIENT
+        for k in range(min(len(order), 6) + 6):
+            failure = failure or _attempt(plans, order[k % len(order)], ("patient", options.seed, k), options, tally)
     shown: Counterexample | None = None
     if failure is not None:
         if options.shrink:
