@@ -178,6 +178,13 @@ def test_a_pinned_value_keeps_its_bytes() -> None:
     )
     others = [other for other in bundle.plan.storages if other.root != row.root and other.last >= row.first]
     assert all(o.offset + o.size <= row.offset or row.offset + row.size <= o.offset for o in others)
+    executor, feed = bundle.executor("numpy"), random_inputs(bundle.inputs, 5)
+    seen: dict[str, np.ndarray] = {}
+    executor.run(feed, lambda step, results: seen.update({name: array.copy() for name, array in results.items()}))
+    assert np.array_equal(executor.value("t"), seen["t"])
+    assert not np.array_equal(executor.value("s"), seen["s"])  # t is there now
+    with pytest.raises(rw.RewriteError, match="the graph has no value `tt`"):
+        executor.value("tt")
     with pytest.raises(rw.RewriteError, match="no step computes the pinned value `tt`"):
         bundle_of(text, pinned=["tt"])
 

@@ -193,6 +193,15 @@ class Executor:
             outputs[name] = self._arrays[entry].array.copy()
         return outputs
 
+    def value(self, name: str) -> np.ndarray:
+        """A copy of what is in a value's bytes now: after a run that is its own for outputs and pinned values, while
+        other values may have had their bytes taken over. Raises RewriteError for a value that the graph has not."""
+        found = next((array for array in self._arrays if array.value == name), None)
+        if found is None:
+            hint = did_you_mean(name, (array.value for array in self._arrays))
+            raise RewriteError(f"the graph has no value `{name}`" + (f"; {hint}" if hint else ""))
+        return found.array.copy()
+
     def _how(self, node: Node) -> How:
         if node.kind in ("copy", "view"):
             return How(node.kind)
