@@ -81,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")
     place.add_argument("--compare", metavar="OLD.json", help="print what changed since another placement of the model")
     _reused(place)
+    place.add_argument("--problem", metavar="FILE", help="write the placement problem for other solvers: .json or .mps")
     _model_options(place)
 
     compile_ = verb("compile", "place, lower and write a bundle that runs", "place", "compile_")

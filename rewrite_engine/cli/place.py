@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ from rewrite_engine.backend.memory import MemoryPlan
 from rewrite_engine.cli.summary import summary
 from rewrite_engine.cli.text import say
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.files import check_writable, write_folder
+from rewrite_engine.egraph.export import to_json, to_mps
+from rewrite_engine.egraph.freeze import Explored
+from rewrite_engine.egraph.problem import Solution
+from rewrite_engine.files import check_writable, write_file, write_folder
 from rewrite_engine.placement.compare import compare_file
 from rewrite_engine.placement.place import Placement
 
@@ -77,10 +80,22 @@ def _placed(options: argparse.Namespace) -> tuple[api.Module, Placement, api.Rul
             raise RewriteError(f"--placement says where everything runs: leave out --strategy {options.strategy}")
         placement = api.reuse(module, rules, options.placement, **chosen)
     else:
+        written = getattr(options, "problem", None)
+        if written:
+            chosen["observe"] = _problem_writer(Path(written))
         placement = api.place(module, rules, **chosen)
     for warning in placement.warnings:
         say(options, f"warning: {warning}")
     return module, replace(placement, seconds={"import": imported, **placement.seconds}), rules
+
+
+def _problem_writer(path: Path) -> Callable[[Explored, Solution], None]:
+    """Writes the placement problem for other solvers, in the form that the file's name says."""
+    forms = {".json": to_json, ".mps": to_mps}
+    form = forms.get(path.suffix)
+    if form is None:
+        raise RewriteError(f"--problem: expected a file that ends in .json or .mps, found `{path}`")
+    return lambda explored, solution: write_file(path, form(explored.problem).encode())
 
 
 def load_model(options: argparse.Namespace) -> api.Module:
@@ -100,6 +115,7 @@ def place_options(options: argparse.Namespace) -> dict[str, Any]:
         "allow": _names(options.allow),
         "time_limit": options.time_limit,
         "gap": options.gap,
+        "seed": options.seed,
         **({"costs": options.costs} if options.costs else {}),
     }
 
