@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops_programs import run
 
 from rewrite_engine.loops import expr
 from rewrite_engine.loops.build import Builder
@@ -179,6 +180,7 @@ def _factors(rng: random.Random, n: int, rank: int) -> list[int]:
         while n % prime == 0:
             n //= prime
             shape[rng.randrange(rank)] *= prime
+    shape[0] *= n
     return shape
 
 
@@ -192,6 +194,38 @@ def test_round_trips_of_reshapes_are_the_identity():
             y = builder.reshape(y, _factors(rng, 360, rng.randrange(1, 5)))
         (compute,) = compose(builder.program([builder.reshape(y, shape)])).statements
         assert compute.body is x[[it.expr for it in compute.parallel]], compute
+
+
+def test_chains_of_movements_are_one_copy_or_materialised():
+    rng = random.Random(1)
+    affine = 0
+    for _ in range(600):
+        builder = Builder()
+        shape = _factors(rng, 48, 3)
+        value = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+        y = builder.input(shape, "float32")
+        array = value
+        for _ in range(rng.randrange(2, 6)):
+            kind = rng.choice(("reshape", "transpose", "slice"))
+            if kind == "reshape":
+                target = _factors(rng, array.size, rng.randrange(1, 5))
+                y, array = builder.reshape(y, target), array.reshape(target)
+            elif kind == "transpose":
+                order = rng.sample(range(array.ndim), array.ndim)
+                y, array = builder.transpose(y, order), array.transpose(order)
+            else:
+                axis = rng.randrange(array.ndim)
+                start, step = rng.randrange(array.shape[axis]), rng.choice((1, 2))
+                array = array[(slice(None),) * axis + (slice(start, None, step),)]
+                move = lambda *i, a=axis, s=start, k=step: (*i[:a], i[a] * k + s, *i[a + 1 :])
+                y = builder.move(y, array.shape, move)
+        program = compose(builder.program([y]))
+        (found,) = run(program, [value])
+        np.testing.assert_array_equal(found, array)
+        body = program.statements[0].body
+        single = len(program.statements) == 1 and body.op == "load"
+        affine += single and all(atom.op == "var" for index in body.args for atom in terms(index)[1])
+    assert affine > 300
 
 
 def test_heads_of_attention_fold_into_affine_maps():

@@ -299,6 +299,19 @@ MEANINGS = [
     ("Add", [np.float32(1), np.float32(2)], {}, np.float32(3)),
     ("Slice", [np.arange(5), np.array([-1]), np.array([-9]), np.array([0]), np.array([-2])], {}, np.array([4, 2, 0])),
     ("Reshape", [np.zeros((2, 3)), np.array([0, -1])], {}, np.zeros((2, 3))),
+    # integers wrap, and floats that do not fit become the least integer
+    ("Add", [np.int8([127, -128]), np.int8([1, -1])], {}, np.int8([-128, 127])),
+    ("Mul", [np.uint8([200]), np.uint8([2])], {}, np.uint8([144])),
+    ("Cast", [np.float32([nan, 3e9, -3e9, -1.9])], {"to": 6}, np.int32([-(2**31), -(2**31), -(2**31), -1])),
+    ("Pow", [np.array([2, -1, 0]), np.array([-1, -3, -1])], {}, np.array([0, -1, 0])),
+    # integers with fractional attributes are computed as floats, then truncated
+    ("Shrink", [np.uint8([0, 1, 2, 5])], {"lambd": 1.5, "bias": 0.5}, np.uint8([0, 0, 1, 4])),
+    ("Gemm", [np.array([[1, 2]]), np.array([[3], [4]]), np.array([[3]])], {"beta": 0.5}, np.array([[12]])),
+    ("ReduceLogSumExp", [np.array([[3, 3, 3]]), np.array([1])], {"keepdims": 0}, np.array([4])),
+    # what is no position is nowhere
+    ("OneHot", [np.uint64([1, 2**64 - 1]), np.array(3), np.float32([0, 1])], {}, np.float32([[0, 1, 0], [0, 0, 0]])),
+    ("Det", [np.float32([[2, 1], [4, 3]])], {}, np.float32(2)),
+    ("Det", [np.float32(np.diag([1, 2, 3, 4]))], {}, np.float32(24)),
     ("BitShift", [np.uint8([1, 3]), np.uint8([9, 1])], {"direction": "LEFT"}, np.uint8([0, 6])),
 ]
 
@@ -307,6 +320,30 @@ MEANINGS = [
 def test_meaning(op: str, feeds: list[np.ndarray], attributes: dict[str, object], wanted: np.ndarray) -> None:
     for (found,) in run_node(op, [np.asarray(feed) for feed in feeds], **attributes):
         assert_close(found, np.asarray(wanted), rtol=1e-6, atol=0)
+
+
+def test_the_statistics_of_a_layer_have_the_dtype_of_the_stash() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float64)
+    for y, mean, inverse in run_node("LayerNormalization", [x, np.ones(3)], 3):
+        assert (y.dtype, mean.dtype, inverse.dtype) == (np.float64, np.float32, np.float32)
+        np.testing.assert_allclose(mean, x.mean(1, keepdims=True), rtol=1e-6)
+
+
+def test_attention_of_operands_of_two_dtypes() -> None:
+    q, k = (np.random.default_rng(s).standard_normal((1, 1, 2, 4)).astype(np.float64) for s in (0, 1))
+    v = np.random.default_rng(2).standard_normal((1, 1, 2, 4)).astype(np.float16)
+    scores = np.exp(q @ k.swapaxes(2, 3) / 2)
+    expected = scores / scores.sum(-1, keepdims=True) @ v.astype(np.float64)
+    for y, *_ in run_node("Attention", [q, k, v], 4):
+        np.testing.assert_allclose(y, expected, rtol=1e-9)
+
+
+def test_integers_that_are_resized_with_antialiasing_are_rounded() -> None:
+    x = np.array([[[[1, 2, 4, 7]]]], np.int32)
+    sizes = np.array([1, 1, 1, 2])
+    (wanted,) = runtime("Resize", [x, None, None, sizes], mode="linear", antialias=1)
+    for (found,) in run_node("Resize", [x, None, None, sizes], mode="linear", antialias=1):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_shape_that_is_an_input_must_be_known() -> None:
