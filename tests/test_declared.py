@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -123,12 +124,126 @@ def test_types_follow_through_the_body() -> None:
         (OPERATORS + "rule r: com.x::Sillu(x) => x", "unknown operator `com.x::Sillu`"),
         (OPERATORS + "rule r: Relu(x) => com.x::Norm(x, x)", "com.x::Norm needs the attribute `epsilon`"),
         (OPERATORS + "rule r: com.x::Halves(x: int8[2]) => x", "input x of com.x::Halves cannot be int8"),
+        ("operator com.x::F(x, x=1) = Relu(x)", "`x` is an input of com.x::F already"),
+        ("operator com.x::F(x, k=1, k=2) = Relu(x)", "attribute `k` is declared twice"),
+        ("operator com.x::F(x, k=1 + j) = Relu(x)", "unknown name `j`"),
+        ("operator com.x::F(x, x, k=1) = Relu(x)", "parameter `x` is declared twice"),
+        ("pattern p(x, k=1) = Relu(x)", "expected `)`, `,`, `:` or `?`, found `=`"),
+        ("operator com.x::F(x, k=1) = Relu(x) rule r: Relu(x) => com.x::F(x)", "com.x::F needs the attribute `k`"),
+        ("operator com.x::F(x, k=1) = Relu(x) rule r: Relu(x) => com.x::F(x, j=1)", "com.x::F has no attribute `j`"),
+        (
+            'operator com.x::F(x, k={"a", "b"}) = Relu(x) rule r: com.x::F(x, k=1) => x',
+            'attribute `k` of com.x::F is a text in `"`, found a number',
+        ),
+        (
+            'operator com.x::F(x, k=a) = LeakyRelu(x, alpha=a) rule r: com.x::F(x, k="s") => x',
+            "attribute `k` of com.x::F is a number, found a text",
+        ),
     ],
 )
 def test_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(PatError) as caught:
         load_text(text)
     assert message in [problem.message for problem in caught.value.problems]
+
+
+ATTRIBUTES = """
+let small = {1, 2}
+operator com.x::Exact(x, k=1) = Relu(x)
+operator com.x::Left(x, k=1?, m={"a", "b"}?) = Relu(x)
+operator com.x::Any(x, k=a?) = Relu(x)
+operator com.x::Guarded(x, k=a?) = Relu(x) if a > 0 and a < 3
+operator com.x::Named(x, k=small) = Relu(x)
+operator com.x::Given(x, slope=a, k=1?) = LeakyRelu(x, alpha=a)
+operator com.x::Both(x, alpha={0.1, 0.5}) = LeakyRelu(x, alpha=alpha)
+operator com.x::Inner(x, k=1?) = com.x::Exact(Abs(x), k=k?)
+operator com.x::Two(x, k=1) = (Relu(x), Abs(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "holds"),
+    [
+        ("Exact", {"k": 1}, True),
+        ("Exact", {"k": 2}, False),
+        ("Exact", {}, False),
+        ("Exact", {"k": 1, "m": 0}, False),
+        ("Left", {}, True),
+        ("Left", {"k": 1, "m": "b"}, True),
+        ("Left", {"m": "c"}, False),
+        ("Left", {"k": 0, "m": "a"}, False),
+        ("Any", {}, True),
+        ("Any", {"k": -7}, True),
+        ("Any", {"m": 1}, False),
+        ("Guarded", {"k": 2}, True),
+        ("Guarded", {"k": 3}, False),
+        ("Guarded", {}, True),
+        ("Named", {"k": 2}, True),
+        ("Named", {"k": 3}, False),
+        ("Given", {"slope": 0.5}, True),
+        ("Given", {"slope": 0.5, "k": 2}, False),
+        ("Given", {"alpha": 0.5}, False),
+        ("Given", {"a": 0.5, "slope": 0.5}, False),
+        ("Both", {"alpha": 0.5}, True),
+        ("Both", {"alpha": 0.2}, False),
+        ("Both", {}, False),
+        ("Inner", {"k": 1}, True),
+        ("Two", {"k": 1}, True),
+        ("Two", {"k": 2}, False),
+    ],
+)
+def test_attributes_that_a_declaration_names(op: str, attributes: dict[str, object], holds: bool) -> None:
+    meaning = load_text(ATTRIBUTES).meanings[f"com.x::{op}"]
+    for count in range(1, 2 + (op == "Two")):
+        assert (expand(meaning, attributes, [TensorType("float32", (2,))], [], count) is not None) == holds
+        others = {**attributes, "unnamed": 1}
+        assert expand(meaning, others, [TensorType("float32", (2,))], [], count) is None
+
+
+def test_attributes_reach_the_body() -> None:
+    """What is captured beside the inputs is handed on, and is called as the declaration calls it."""
+    scope = load_text(ATTRIBUTES)
+    body = expand(scope.meanings["com.x::Given"], {"slope": 0.25}, [TensorType("float32", (2,))], [], 1)
+    assert body is not None and body.attributes[0]["alpha"] == 0.25
+    given = scope.scope.operator("com.x::Given")  # type: ignore[attr-defined]
+    assert {a.name: (a.type, a.required) for a in given.attributes.values()} == {
+        "slope": ("float", True),
+        "k": ("any", False),
+    }
+
+
+@pytest.mark.parametrize(("attributes", "holds"), [({"k": 1}, True), ({"k": 7}, True), ({}, True), ({"m": 1}, False)])
+def test_no_pattern_matches_attributes_that_are_not_declared(attributes: dict[str, Any], holds: bool) -> None:
+    """Neither a rule, a composite, a capability nor a named pattern: what they would compute is not known."""
+    rules = load_text("""operator com.x::F(x, k=j?) = Relu(x)
+      target t on host { flops 1GFLOPS supports com.x::F composite c(x) = Abs(com.x::F(x)) }
+      pattern p(x) = com.x::F(x)
+      rule twice: com.x::F(com.x::F(x)) => com.x::F(x)
+      rule like_it: com.x::F(Neg(x)) as f => Abs(com.x::F(x, like f))""")
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("F", ["a"], ["b"], domain="com.x", **attributes),
+        helper.make_node("F", ["b"], ["c"], domain="com.x", **attributes),
+        helper.make_node("Abs", ["c"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y"))
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.x", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=imports)
+    found = {match.rule for match in api.match(api.load(model), rules).matches}
+    assert found == ({"t.supports.0", "t.c", "p", "twice", "like_it"} if holds else set())
+
+
+def test_the_reason_names_the_attribute() -> None:
+    from rewrite_engine.language.meaning import refusal
+
+    meaning = load_text(ATTRIBUTES).meanings["com.x::Left"]
+    kind = TensorType("float32", (2,))
+    assert refusal(meaning, {"channels_last": 1}, [kind], [], 1) == (
+        "operator com.x::Left has attribute channels_last=1 that its declaration does not name"
+    )
+    assert refusal(meaning, {"k": 3}, [kind], [], 1) == "`k` of com.x::Left is 3, not 1"
+    assert refusal(meaning, {"k": 1}, [kind], [], 1) == ""
+    assert refusal(meaning, {}, [kind, kind], [], 1) == "com.x::Left is declared for other inputs or results"
 
 
 def test_a_model_with_such_operators_runs(tmp_path: Path) -> None:
@@ -155,7 +270,7 @@ def test_a_model_with_such_operators_runs(tmp_path: Path) -> None:
     x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
     def silu(v: np.ndarray) -> np.ndarray:
-        return v / (1 + np.exp(-v))
+        return np.asarray(v / (1 + np.exp(-v)))
 
     (found,) = bundle.run({"x": x}).values()
     np.testing.assert_allclose(found, np.maximum(silu(silu(x).T), 0), rtol=1e-5, atol=1e-6)

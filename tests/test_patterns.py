@@ -16,9 +16,11 @@ from rewrite_engine.diagnostics import Span
 from rewrite_engine.language import check_files, load, syntax
 from rewrite_engine.language.core import RuleSet
 from rewrite_engine.language.core import TestCase as Case
+from rewrite_engine.language.meaning import refusal
 from rewrite_engine.language.text import unparse
 from rewrite_engine.language.walk import walk
 from rewrite_engine.machine import HOST
+from rewrite_engine.operators.types import TensorType
 from rewrite_engine.resources import patterns_root
 from rewrite_engine.testing.in_file import run_case, run_file
 
@@ -99,7 +101,7 @@ def likeliest_first(cases: Iterable[Case], owner: str) -> list[Case]:
 
     def named_there(case: Case) -> bool:
         test: Any = case.declaration
-        return owner == test.name or (owner == test.target and test.verdict == "rejects")
+        return bool(owner == test.name or (owner == test.target and test.verdict == "rejects"))
 
     return sorted(cases, key=lambda case: not named_there(case))
 
@@ -168,6 +170,19 @@ def test_every_supported_operator_runs_and_every_capability_is_refused(name: str
             assert offered - run == set(), f"no test runs them on {target.name}"
             assert offered & refused, f"no test is refused by {capability.span}"
         assert {t.result is not None for t in mine if t.verdict == "place"} == {True}, "no test of the optimum"
+
+
+@every_file
+def test_no_declared_operator_has_a_meaning_with_an_attribute_that_is_not_named(name: str) -> None:
+    meanings = rule_set(name).meanings
+    for operator in declared(name, syntax.OperatorDecl):
+        found = refusal(meanings[operator.name], {"unheard_of": 1}, *operands(operator), 1)
+        assert found == f"operator {operator.name} has attribute unheard_of=1 that its declaration does not name"
+
+
+def operands(operator: syntax.OperatorDecl) -> tuple[list[TensorType], list[None]]:
+    """Values of unknown type for every input of a declared operator."""
+    return [TensorType("?", None)] * len(operator.parameters), [None] * len(operator.parameters)
 
 
 @every_file

@@ -5,7 +5,7 @@ let scalar(s) = s.shape == []
 
 operator com.microsoft::QLinearAdd(a, sa, za, b, sb, zb, sy, zy) =
   QuantizeLinear(Add(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
-operator com.microsoft::QLinearGlobalAveragePool(x, sx, zx, sy, zy) =
+operator com.microsoft::QLinearGlobalAveragePool(x, sx, zx, sy, zy, channels_last=0?) =
   QuantizeLinear(GlobalAveragePool(DequantizeLinear(x, sx, zx)), sy, zy)
 operator com.microsoft::QLinearSigmoid(x, sx, zx, sy, zy) =
   QuantizeLinear(Sigmoid(DequantizeLinear(x, sx, zx)), sy, zy)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import declared, functions, locate, syntax
-from rewrite_engine.language.bindings import ATTRIBUTE, NODE, VALUE, bind
+from rewrite_engine.language.bindings import ATTRIBUTE, NODE, VALUE, bind, is_capture
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_lets import check_let
 from rewrite_engine.language.check_patterns import bare, check_patterns
@@ -142,9 +142,13 @@ def _operator(
     problems += declared.check(decl, scope.operators, sources)
     if len(problems) > before:
         return
-    found = bind(scope, decl.span.file, decl.parameters, [decl.pattern], decl.tail, problems)
+    signature = syntax.CallPattern(decl.span, (decl.name,), (), decl.attributes)
+    found = bind(scope, decl.span.file, decl.parameters, [decl.pattern, signature], decl.tail, problems)
     reader = Reader(scope, decl.span.file, problems, used, found)
     check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader)
+    for keyword in decl.attributes:
+        if not (isinstance(keyword.value, syntax.Name) and is_capture(scope, decl.span.file, keyword.value.name)):
+            read(keyword.value, reader)
     _tail(decl.tail, reader)
     for bound in found.names.values():  # attributes are read by the body itself
         if bound.kind == ATTRIBUTE:

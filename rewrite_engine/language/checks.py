@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,7 +200,7 @@ def _check_dimension(match: Match, view: View, axis: int, want: Any, found: obje
 
 
 def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
-    """An attribute that is there, is absent, or equals a value; axes are compared modulo the rank."""
+    """An attribute that is there, is absent, or equals a value (or is absent, too); axes count modulo the rank."""
     node, name = compiler.node_numbers[clause.node], clause.name
     if clause.value is None:
         absent = clause.absent
@@ -215,7 +216,7 @@ def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
     def check(match: Match) -> str | None:
         op, attributes = match.variant.nodes[node].op, match.facts.attributes[node]
         if name not in attributes:
-            return f"{op} has no attribute `{name}`"
+            return None if clause.absent else f"{op} has no attribute `{name}`"
         found, wanted = attributes[name], code.run(match)
         if isinstance(wanted, Unknown):
             return f"`{name}` of {op} cannot be compared: {wanted.reason}"
@@ -226,6 +227,20 @@ def attribute_check(compiler: Compiler, clause: AttributeClause) -> Check:
         return f"`{name}` of {op} is {values.show(found)}, not {values.show(wanted)}"
 
     return Check(clause.span, check, lambda: subjects.OfAttribute(node, name, code.run))
+
+
+def named_check(span: Span, node: int, named: Mapping[str, frozenset[str]]) -> Check:
+    """A declared operator has no attributes but those that its declaration names: they may mean anything."""
+
+    def check(match: Match) -> str | None:
+        op, attributes = match.variant.nodes[node].op, match.facts.attributes[node]
+        unnamed = sorted(attributes.keys() - named.get(op, attributes.keys()))
+        if not unnamed:
+            return None
+        shown = f"{unnamed[0]}={values.show(attributes[unnamed[0]])}"
+        return f"operator {op} has attribute {shown} that its declaration does not name"
+
+    return Check(span, check)
 
 
 def _axis_rank(match: Match, node: int, name: str) -> int | None:

@@ -58,15 +58,39 @@ def _formal(parameter: syntax.Parameter, lets: Mapping[str, syntax.Let]) -> Form
 
 
 def attributes_of(decl: OperatorDecl, lets: Container[str] = ()) -> dict[str, bool]:
-    """The attributes of a declared operator: those that its pattern captures; whether each may be absent."""
-    bound = {parameter.name for parameter in decl.parameters}
+    """The attributes of a declared operator: those that it writes beside its inputs, and those that its pattern hands
+    on; whether each may be absent."""
+    found = handed_on(decl, lets)
+    for keyword in decl.attributes:
+        found[keyword.name] = found.get(keyword.name, True) and keyword.optional
+    return found
+
+
+def handed_on(decl: OperatorDecl, lets: Container[str] = ()) -> dict[str, bool]:
+    """The attributes that the pattern captures under their own names; whether each may be absent."""
+    bound = {parameter.name for parameter in decl.parameters} | captured_attributes(decl, lets).keys()
     found: dict[str, bool] = {}
     for node in walk((decl.pattern, *(binding.pattern for binding in decl.tail.where))):
-        if isinstance(node, syntax.KeywordPattern) and isinstance(node.value, syntax.Name):
-            name = node.value.name
-            if name not in bound and name not in lets and name not in ITEM_BITS and name not in ("true", "false"):
-                found[name] = found.get(name, True) and node.optional
+        if isinstance(node, syntax.KeywordPattern) and _is_capture(node.value, lets):
+            assert isinstance(node.value, syntax.Name)
+            if node.value.name not in bound:
+                found[node.value.name] = found.get(node.value.name, True) and node.optional
     return found
+
+
+def captured_attributes(decl: OperatorDecl, lets: Container[str] = ()) -> dict[str, str]:
+    """The names that attributes are captured under beside the inputs, as in `mode=m`, and those attributes."""
+    return {
+        keyword.value.name: keyword.name
+        for keyword in decl.attributes
+        if isinstance(keyword.value, syntax.Name) and _is_capture(keyword.value, lets)
+    }
+
+
+def _is_capture(value: syntax.Expr, lets: Container[str]) -> bool:
+    if not isinstance(value, syntax.Name):
+        return False
+    return value.name not in lets and value.name not in ITEM_BITS and value.name not in ("true", "false")
 
 
 def _attribute(
@@ -74,11 +98,12 @@ def _attribute(
 ) -> Attribute:
     """An attribute, with the type that the operator which it is handed to gives it."""
     optional = attributes_of(decl, lets)[name]
+    names = {name, *(capture for capture, attribute in captured_attributes(decl, lets).items() if attribute == name)}
     for call in walk((decl.pattern, *(binding.pattern for binding in decl.tail.where))):
         if not isinstance(call, syntax.CallPattern):
             continue
         for keyword in call.keywords:
-            if isinstance(keyword.value, syntax.Name) and keyword.value.name == name:
+            if isinstance(keyword.value, syntax.Name) and keyword.value.name in names:
                 known = operators.find(call.names[0])
                 if known is not None and keyword.name in known.attributes:
                     return Attribute(name, known.attributes[keyword.name].type, not optional)
@@ -86,7 +111,14 @@ def _attribute(
                 if inner is not None and depth < len(decls) and keyword.name in attributes_of(inner, lets):
                     found = _attribute(keyword.name, inner, decls, lets, depth + 1)
                     return Attribute(name, found.type, not optional)
-    return Attribute(name, "any", not optional)
+    written = next((keyword.value for keyword in decl.attributes if keyword.name == name), None)
+    items = written.items if isinstance(written, syntax.SetExpr) else (written,)
+    kinds = {_WRITTEN.get(type(item), "any") for item in items}
+    return Attribute(name, kinds.pop() if len(kinds) == 1 else "any", not optional)
+
+
+_WRITTEN: Mapping[type, str] = {syntax.Text: "string"}
+"""The type of an attribute that a value is written for; a number may be an int or a float."""
 
 
 # ---------------------------------------------------------------- the body as a template
@@ -182,6 +214,13 @@ def check(decl: OperatorDecl, decls: Mapping[str, OperatorDecl], sources: Mappin
     problems: list[Problem] = []
     body = body_of(decl)
     problems += body.problems
+    inputs, seen = {parameter.name for parameter in decl.parameters}, set[str]()
+    for keyword in decl.attributes:
+        if keyword.name in inputs:
+            problems.append(Problem(keyword.span, f"`{keyword.name}` is an input of {decl.name} already"))
+        elif keyword.name in seen:
+            problems.append(Problem(keyword.span, f"attribute `{keyword.name}` is declared twice"))
+        seen.add(keyword.name)
     for give in decl.tail.give:
         problems.append(Problem(give.span, "`with` has no meaning here: the pattern says what is computed"))
     known = {p.name for p in decl.parameters} | {*body.named}

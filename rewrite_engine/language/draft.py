@@ -251,6 +251,11 @@ def _checks(compiler: Compiler, draft: Draft) -> tuple[list[Check], list[Span]]:
                 late.append(checks.equal_check(compiler, clause))
             case GuardClause():
                 late += checks.guard_checks(compiler, clause.guard, Env(clause.frame, clause.span.file), settled)
+    named = {op: frozenset(facts.attributes) for op, facts in compiler.scope.declared.items()}
+    for index, node in enumerate(builder.nodes):
+        if named.keys() & {node.op, *node.choices}:
+            number = compiler.node_numbers[index]
+            early[AttributeClause].insert(0, checks.named_check(node.span, number, named))
     required: list[Check] = []
     if target is not None:
         for guard in target.requires:

@@ -67,10 +67,7 @@ def _rest(builder: Builder, rest: syntax.Rest, frame: Frame, inputs: list[int]) 
 def _attribute(builder: Builder, node: int, keyword: syntax.KeywordPattern, frame: Frame) -> None:
     value = keyword.value
     if not isinstance(value, syntax.Name) or not _captures(builder, value.name, frame):
-        if keyword.optional and builder.choices.omit(keyword.span):
-            builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, None, frame, absent=True))
-        else:
-            builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, value, frame))
+        builder.clauses.append(AttributeClause(keyword.span, node, keyword.name, value, frame, keyword.optional))
         return
     cell = builder.cell(frame, value.name)
     if keyword.optional and (

@@ -89,7 +89,7 @@ class TypeClause:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeClause:
-    """Attribute `name` of a node is there (`value` None), equals a value, or is absent."""
+    """Attribute `name` of a node is there (`value` None) or absent, or equals a value; `absent` allows absence, too."""
 
     span: Span
     node: int

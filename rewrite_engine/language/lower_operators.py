@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import replace
 
 from rewrite_engine.language import syntax
-from rewrite_engine.language.declared import attributes_of, body_of
+from rewrite_engine.language.declared import body_of, handed_on
 from rewrite_engine.language.layout import Source
 from rewrite_engine.language.syntax import OperatorDecl
 
@@ -24,9 +24,9 @@ def operator_sources(decl: OperatorDecl, lets: Container[str]) -> list[Source]:
         args.append(syntax.Rest(span, name) if parameter.rest else plain)
     keywords = tuple(
         syntax.KeywordPattern(decl.span, name, syntax.Name(decl.span, name), optional)
-        for name, optional in attributes_of(decl, lets).items()
+        for name, optional in handed_on(decl, lets).items()
     )
-    call = syntax.CallPattern(decl.span, (decl.name,), tuple(args), keywords)
+    call = syntax.CallPattern(decl.span, (decl.name,), tuple(args), (*decl.attributes, *keywords))
     tail = syntax.Tail(guard=decl.tail.guard)
     found = []
     for count in range(len(body.results), 0, -1):

@@ -51,8 +51,32 @@ def expand(
     n_outputs: int,
 ) -> Expansion | None:
     """The body of a node; `inputs` has None for one that is absent, `constants` may be shorter."""
+    found = _attempt(meaning, attributes, inputs, constants, n_outputs)
+    return found if isinstance(found, Expansion) else None
+
+
+def refusal(
+    meaning: Meaning,
+    attributes: Mapping[str, object],
+    inputs: Sequence[TensorType | None],
+    constants: Sequence[Array | None],
+    n_outputs: int,
+) -> str:
+    """Why the meaning of a node does not hold; empty where it does."""
+    found = _attempt(meaning, attributes, inputs, constants, n_outputs)
+    return found if isinstance(found, str) else ""
+
+
+def _attempt(
+    meaning: Meaning,
+    attributes: Mapping[str, object],
+    inputs: Sequence[TensorType | None],
+    constants: Sequence[Array | None],
+    n_outputs: int,
+) -> Expansion | str:
     from rewrite_engine.language.evaluate import answer, fit
 
+    reason = ""
     known = [*constants, *[None] * (len(inputs) - len(constants))]
     views = tuple(
         None if kind is None else View(f"input {k}", kind, known[k], known[k] is not None, None, k)
@@ -64,8 +88,11 @@ def expand(
         if len(variant.nodes[0].outputs) != n_outputs:
             continue
         fitted = fit(variant, node)
-        found = None if fitted is None else answer(meaning.rule, *fitted)
-        if fitted is None or not isinstance(found, Answer):
+        if fitted is None:
+            continue
+        found = answer(meaning.rule, *fitted)
+        if not isinstance(found, Answer):
+            reason = reason or found.reason
             continue
         form = fitted[0]
         assert form.template is not None
@@ -79,7 +106,7 @@ def expand(
         )
         roots = tuple(map(reference, form.template.roots))
         return Expansion(nodes, found.attributes, found.types, found.constants, roots)
-    return None
+    return reason or f"{meaning.operator.name} is declared for other inputs or results"
 
 
 def infer(
@@ -107,4 +134,4 @@ def infer(
     return tuple(found)
 
 
-__all__ = ["Expansion", "Meaning", "expand", "infer"]
+__all__ = ["Expansion", "Meaning", "expand", "infer", "refusal"]

@@ -326,10 +326,13 @@ class LinkDecl(Node):
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecl(Node):
+    """`attributes` say what those that the pattern does not hand on may be: `axis=1`, `mode=m`, `layout=0?`."""
+
     name: str
     parameters: tuple[Parameter, ...]
     pattern: Pattern
     tail: Tail
+    attributes: tuple[KeywordPattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

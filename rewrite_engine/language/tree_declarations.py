@@ -59,8 +59,10 @@ def _link(context: Context, span: Span, parts: list[Any]) -> syntax.LinkDecl:
 
 
 def _operator(context: Context, span: Span, parts: list[Any]) -> syntax.OperatorDecl:
-    name, parameters, pattern, tail = parts
-    return syntax.OperatorDecl(span, name.name, parameters.value, pattern, tail)
+    name, signature, pattern, tail = parts
+    parameters = tuple(part for part in signature.value if isinstance(part, syntax.Parameter))
+    attributes = tuple(part for part in signature.value if isinstance(part, syntax.KeywordPattern))
+    return syntax.OperatorDecl(span, name.name, parameters, pattern, tail, attributes)
 
 
 def _target(context: Context, span: Span, parts: list[Any]) -> syntax.TargetDecl:
@@ -201,5 +203,6 @@ HANDLERS: dict[str, Handler] = {
     "each": _several("each"),
     "each_one": _each_one,
     "parameters": _several("parameters"),
+    "signature": _several("signature"),
     "parameter": _parameter,
 }
