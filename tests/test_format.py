@@ -128,6 +128,8 @@ FORMATS = {
     "## of the file\n\n\n# a\nlet a = 1# b\n   # c": "## of the file\n\n# a\nlet a = 1  # b\n# c",
     "target t on d { # why\n# next\nsupports Relu\n\n\n# last\n}":
         "target t on d {  # why\n  # next\n  supports Relu\n\n  # last\n}",
+    '## of the file\n\nlanguage  1\n# c\ninclude   "a.pat"': '## of the file\n\nlanguage 1\n# c\ninclude "a.pat"',
+    "## of a\n# and\nlanguage 1 let a = 1": "## of a\n# and\nlanguage 1\nlet a = 1",
     "rule r: Relu(x) # left\n=> x": "rule r: Relu(x)  # left\n  => x",
     "let a = if not x then-1 else all(b for b in c)": "let a = if not x then -1 else all(b for b in c)",
     "target t on host{supports Relu cost(1us+bytes/1GBps)energy cost(3)}":

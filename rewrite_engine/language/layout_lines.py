@@ -107,9 +107,10 @@ def _marked(file: syntax.RuleFile) -> list[Piece]:
     pieces = list(_pieces(file.source))
     stack: list[int] = []
     waiting = False  # for the brace that opens a block
+    first = next((n for n, piece in enumerate(pieces) if not piece.comment), 0)  # `language 1` is no item
     for number, piece in enumerate(pieces):
         place = (piece.line, piece.column)
-        piece.depth = depths.get(place, 0 if number == 0 and not piece.comment else -1)
+        piece.depth = depths.get(place, 0 if number == first else -1)
         piece.call = place in calls
         waiting = waiting or place in blocks
         if piece.text in OPEN:
