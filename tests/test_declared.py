@@ -236,7 +236,7 @@ def test_no_pattern_matches_attributes_that_are_not_declared(attributes: dict[st
 def test_the_reason_names_the_attribute() -> None:
     from rewrite_engine.language.meaning import refusal
 
-    meaning = load_text(ATTRIBUTES).meanings["com.x::Left"]
+    meaning = load_text(ATTRIBUTES).meanings["com.x::Left"].rule
     kind = TensorType("float32", (2,))
     assert refusal(meaning, {"channels_last": 1}, [kind], [], 1) == (
         "operator com.x::Left has attribute channels_last=1 that its declaration does not name"
@@ -292,3 +292,14 @@ def test_the_passes_lower_such_operators_too(tmp_path: Path) -> None:
     assert LowerLoops().run(load_module(tmp_path / "m", rules)).lowered.keys() == whole.lowered.keys()
     with pytest.raises(RewriteError, match="there is no loop nest for this operator"):
         LowerLoops().run(load_module(tmp_path / "m"))
+
+
+def test_nothing_runs_an_operator_whose_meaning_does_not_hold(tmp_path: Path) -> None:
+    """Unless ONNX Runtime has it: the message says both why its body is not it, and why it cannot run as it is."""
+    nodes = [helper.make_node("Halves", ["x"], ["y"], domain="com.x")]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y"))
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.x", 1)]
+    module = api.load(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=imports))
+    message = "the declared meaning of `com.x::Halves` does not hold: `x.rank == 2` does not hold: 1 == 2; and ONNX Run"
+    with pytest.raises(RewriteError, match=message):
+        api.compile(module, load_text(OPERATORS))

@@ -176,7 +176,7 @@ def test_every_supported_operator_runs_and_every_capability_is_refused(name: str
 def test_no_declared_operator_has_a_meaning_with_an_attribute_that_is_not_named(name: str) -> None:
     meanings = rule_set(name).meanings
     for operator in declared(name, syntax.OperatorDecl):
-        found = refusal(meanings[operator.name], {"unheard_of": 1}, *operands(operator), 1)
+        found = refusal(meanings[operator.name].rule, {"unheard_of": 1}, *operands(operator), 1)
         assert found == f"operator {operator.name} has attribute unheard_of=1 that its declaration does not name"
 
 

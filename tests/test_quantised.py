@@ -117,3 +117,23 @@ def test_models_agree_within_the_steps(name: str) -> None:
     report = compare(bundle, module.source.original)
     assert report.ok, report.problems
     assert all(check.step > 0 and check.error <= STEPS * check.step for check in report.checks)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "operators"),
+    [
+        ("", ["DequantizeLinear", "GlobalAveragePool", "QuantizeLinear"]),
+        ("<channels_last=0>", ["DequantizeLinear", "GlobalAveragePool", "QuantizeLinear"]),
+        ("<channels_last=1>", ["com.microsoft::QLinearGlobalAveragePool"]),
+    ],
+)
+def test_an_operator_without_its_meaning_runs_as_it_is(attributes: str, operators: list[str]) -> None:
+    """A declaration says what it holds for; ONNX Runtime runs the rest, and both give its numbers."""
+    shape = "1, 1, 1, 4" if "1" in attributes else "1, 2, 1, 1"
+    model = parse(f"""g (uint8[1, 2, 4, 4] x) => (uint8[{shape}] y) <float s = {{0.5}}, uint8 z = {{3}}> {{
+      y = com.microsoft.QLinearGlobalAveragePool{attributes}(x, s, z, s, z) }}""")
+    model.opset_import.add(domain="com.microsoft", version=1)
+    module, rules = rw.load(model), rw.load_rules("std/qlinear.pat")
+    placement = rw.place(module, rules)
+    assert [node.op for call in kernels(placement) for node in call.body] == operators
+    assert compare(rw.compile(module, rules, placement=placement), module.source.original).agrees

@@ -35,6 +35,10 @@ test "a sum":
 test "an average":
   com.microsoft::QLinearGlobalAveragePool(a: uint8[1, 2, 4, 4], const s: float32[] = 0.5, const z: uint8[] = 3, s, z)
   => QuantizeLinear(GlobalAveragePool(DequantizeLinear(a, s, z)), s, z)
+test "an average of the last channels is another":
+  place com.microsoft::QLinearGlobalAveragePool(a: uint8[1, 2, 4, 4], const s: float32[] = 0.5, const z: uint8[] = 3,
+                                                s, z, channels_last=1)
+  => com.microsoft::QLinearGlobalAveragePool(a, s, z, s, z, channels_last=1) on host
 test "a sigmoid":
   com.microsoft::QLinearSigmoid(a: uint8[8], const s: float32[] = 0.5, const z: uint8[] = 3, s, z)
   => QuantizeLinear(Sigmoid(DequantizeLinear(a, s, z)), s, z)

@@ -17,6 +17,7 @@ from rewrite_engine.egraph.fused import FusedKernel
 from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Slot, Variant
 from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.lower import expand_rest
+from rewrite_engine.language.meaning import refusal
 from rewrite_engine.machine import HOST, Machine, Offer
 from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
@@ -57,6 +58,7 @@ class Question:
     reads_values: bool
     forms: tuple[Form, ...]
     host: bool  # whether the host's roofline answers too: it runs everything
+    meaning: CoreRule | None  # of a declared operator: the host runs its body, unless the meaning does not hold
     swaps: bool  # whether operands of a commutative operator are tried in either order
     declared: Mapping[Variant, Variant]  # each form as it was before its rest was expanded
 
@@ -95,13 +97,13 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
         if rule.kind == "supports":
             for variant in rule.variants:
                 by_op[variant.nodes[0].op].append((rule, variant))
-    defined = {rule.defines for rule in rules}
+    defined = {rule.defines: rule for rule in rules if rule.defines}
     found = []
     for table in sorted(encoding.tables):
         if table.fused:
             continue
         plain = tuple(range(table.inputs))
-        hosted = table.op not in defined  # the host runs a declared operator by its meaning, unless it `supports` it
+        meaning = defined.get(table.op)
         groups: dict[tuple[int, ...], list[Form]] = {plain: []}
         declared: dict[Variant, Variant] = {}
         swaps = any(variant.nodes[0].rest != "*" for _, variant in by_op[table.op])
@@ -113,10 +115,10 @@ def questions(encoding: Encoding, rules: Sequence[CoreRule]) -> list[Question]:
                 groups.setdefault(positions, []).append((rule, form))
                 declared[form] = variant
         for number, (positions, forms) in enumerate(groups.items()):
-            reads = any(slot.reads_value for _, form in forms for slot in form.slots)
+            host = positions == plain
+            reads = any(slot.reads_value for _, form in forms for slot in form.slots) or (host and meaning is not None)
             name = f"{table.symbol}.{number}"
-            host = hosted and positions == plain
-            found.append(Question(name, table, positions, reads, tuple(forms), host, swaps, declared))
+            found.append(Question(name, table, positions, reads, tuple(forms), host, meaning, swaps, declared))
     return found
 
 
@@ -211,13 +213,29 @@ class Capabilities:
                 offer = self.machine.offer(index, rule.name, found, [work], inputs, outputs)
                 if index not in best or offer.cost < best[index].cost:
                     best[index] = offer
-        if question.host and not any(offer.source == "formula" for t, offer in best.items() if t == 0):
+        costed = any(offer.source == "formula" for t, offer in best.items() if t == 0)
+        if question.host and not costed and not self._has_meaning(question, known, attributes, inputs, len(outputs)):
             best[0] = self.machine.offer(0, HOST, Answer(), [work], inputs, outputs)
         rows = []
         for index, offer in sorted(best.items()):
             rows.append((index, len(self.offers)))
             self.offers.append(offer)
         return rows
+
+    def _has_meaning(
+        self,
+        question: Question,
+        known: Mapping[str, int],
+        attributes: Mapping[str, object],
+        inputs: Sequence[TensorType | None],
+        n_outputs: int,
+    ) -> bool:
+        """Whether a rule leads from the operator to its body, which the host runs instead."""
+        if question.meaning is None:
+            return False
+        numbers = [known[f"c{k}"] if kind is not None else -1 for k, kind in enumerate(inputs)]
+        constants = [self.encoding.constants[number] if number >= 0 else None for number in numbers]
+        return not refusal(question.meaning, attributes, inputs, constants, n_outputs)
 
     def fused(self, row: tuple[int, ...]) -> list[tuple[int, int]]:
         """The one target that runs a composite's e-node."""

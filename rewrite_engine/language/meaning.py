@@ -51,24 +51,24 @@ def expand(
     n_outputs: int,
 ) -> Expansion | None:
     """The body of a node; `inputs` has None for one that is absent, `constants` may be shorter."""
-    found = _attempt(meaning, attributes, inputs, constants, n_outputs)
+    found = _attempt(meaning.rule, attributes, inputs, constants, n_outputs)
     return found if isinstance(found, Expansion) else None
 
 
 def refusal(
-    meaning: Meaning,
+    rule: CoreRule,
     attributes: Mapping[str, object],
     inputs: Sequence[TensorType | None],
     constants: Sequence[Array | None],
     n_outputs: int,
 ) -> str:
-    """Why the meaning of a node does not hold; empty where it does."""
-    found = _attempt(meaning, attributes, inputs, constants, n_outputs)
+    """Why a node does not have the meaning that a rule gives its operator; empty where it has."""
+    found = _attempt(rule, attributes, inputs, constants, n_outputs)
     return found if isinstance(found, str) else ""
 
 
 def _attempt(
-    meaning: Meaning,
+    rule: CoreRule,
     attributes: Mapping[str, object],
     inputs: Sequence[TensorType | None],
     constants: Sequence[Array | None],
@@ -83,14 +83,14 @@ def _attempt(
         for k, kind in enumerate(inputs)
     )
     results = tuple(View(f"result {k}", UNKNOWN, None, False, None, len(inputs) + k) for k in range(n_outputs))
-    node = NodeView(meaning.operator.name, attributes, views, results, 0)
-    for variant in meaning.rule.variants:
+    node = NodeView(rule.defines, attributes, views, results, 0)
+    for variant in rule.variants:
         if len(variant.nodes[0].outputs) != n_outputs:
             continue
         fitted = fit(variant, node)
         if fitted is None:
             continue
-        found = answer(meaning.rule, *fitted)
+        found = answer(rule, *fitted)
         if not isinstance(found, Answer):
             reason = reason or found.reason
             continue
@@ -106,7 +106,7 @@ def _attempt(
         )
         roots = tuple(map(reference, form.template.roots))
         return Expansion(nodes, found.attributes, found.types, found.constants, roots)
-    return reason or f"{meaning.operator.name} is declared for other inputs or results"
+    return reason or f"{rule.defines} is declared for other inputs or results"
 
 
 def infer(

@@ -12,13 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.foreign import node_model, require_runtime
 from rewrite_engine.graph.placed import BodyNode, KernelCall, PlacedGraph
-from rewrite_engine.language.meaning import Meaning, expand
+from rewrite_engine.language.meaning import Meaning, expand, refusal
 from rewrite_engine.operators.types import TensorType
 
 
 def with_bodies(graph: PlacedGraph, meanings: Mapping[str, Meaning]) -> PlacedGraph:
-    """The graph with every declared operator expanded; one whose meaning does not hold there is a RewriteError."""
+    """The graph with every declared operator expanded, but for those whose meaning does not hold where they stand.
+
+    Such an operator is left to ONNX Runtime; where that does not have it, it is a RewriteError that says why not.
+    """
     steps = tuple(_expanded(step, graph, meanings) if isinstance(step, KernelCall) else step for step in graph.steps)
     return replace(graph, steps=steps)
 
@@ -32,28 +36,38 @@ def _expanded(call: KernelCall, graph: PlacedGraph, meanings: Mapping[str, Meani
     pending = list(reversed(call.body))
     while pending:
         node = pending.pop()
-        if node.op in meanings:
-            pending += reversed(_body(call, node, {**graph.types, **inner}, inner, constants, meanings[node.op]))
-        else:
+        body = _body(node, {**graph.types, **inner}, inner, constants, meanings, call) if node.op in meanings else None
+        if body is None:
             found.append(node)
+        else:
+            pending += reversed(body)
     return replace(call, body=tuple(found), inner_types=inner)
 
 
 def _body(
-    call: KernelCall,
     node: BodyNode,
     types: Mapping[str, TensorType],
     inner: dict[str, TensorType],
     constants: dict[str, np.ndarray],
-    meaning: Meaning,
-) -> list[BodyNode]:
-    """The operators of one node; the names that they need are added to `inner`, their constants to `constants`."""
+    meanings: Mapping[str, Meaning],
+    call: KernelCall,
+) -> list[BodyNode] | None:
+    """The operators of one node; the names that they need are added to `inner`, their constants to `constants`.
+
+    None where its meaning does not hold, but ONNX Runtime has it.
+    """
     inputs = [types[name] if name else None for name in node.inputs]
     known = [constants.get(name) if name else None for name in node.inputs]
-    body = expand(meaning, node.attributes, inputs, known, len(node.outputs))
+    body = expand(meanings[node.op], node.attributes, inputs, known, len(node.outputs))
     if body is None:
-        shown = ", ".join("absent" if kind is None else str(kind) for kind in inputs)
-        raise RewriteError(f"kernel `{call.name}`: the meaning of `{node.op}` does not hold for inputs {shown}")
+        made = [types.get(name) if name else None for name in node.outputs]
+        why = refusal(meanings[node.op].rule, node.attributes, inputs, known, len(node.outputs))
+        try:
+            require_runtime(node_model(node.op, node.attributes, inputs, made))
+        except RewriteError as error:
+            message = f"kernel `{call.name}`: the declared meaning of `{node.op}` does not hold: {why}; and {error}"
+            raise RewriteError(message) from None
+        return None
     base = next(name for name in (*node.outputs, call.name) if name)
     results = {root: out for root, out in zip(body.roots, node.outputs, strict=True) if out and root[0] == "node"}
     found: list[BodyNode] = []
