@@ -14,7 +14,7 @@ from rewrite_engine.testing.graphs import GraphBuilder
 from rewrite_engine.testing.in_file import run_case, run_file
 
 RULES = """
-device acc { memory 1MiB }
+device acc { memory 64MiB }
 link host <-> acc: 1us + bytes / 80GBps
 let narrow(x) = is_static(x) and x.shape[-1] <= 64
 target npu on acc {
@@ -69,6 +69,7 @@ PASSES = {
     "too small for the link": "place Relu(x: float32[8]) => Relu(x) on host",
     "on its own device": "place Tanh(x: float32[65536]) => Tanh(x) on fast",
     "large enough": "place Relu(x: float32[65536, 64]) => Relu(x) on npu",
+    "too large for its memory": "place Relu(x: float32[1048576, 64]) => Relu(x) on host",
     "rewritten and placed": "place Relu(Relu(x: float32[65536, 64])) => Relu(x) on npu",
 }
 FAILS = {
@@ -93,6 +94,7 @@ FAILS = {
     "Tanh(Relu(x: float32[8])) => Relu(x)": "the rules lead there from another value",
     "place Relu(x: float32[8]) => Relu(x) on npu": "the optimum runs on host",
     "place Relu(x: float32[65536, 64]) => Relu(x) on host": "the optimum runs on npu",
+    "place Relu(x: float32[1048576, 64]) => Relu(x) on npu": "the optimum runs on host",
     "place Tanh(x: float32[65536]) => Sigmoid(x) on fast": "the optimum computes something else: Tanh",
     "place Relu(Relu(x: float32[8])) => Relu(Relu(x)) on host": "the optimum computes something else: Relu",
 }  # fmt: skip
