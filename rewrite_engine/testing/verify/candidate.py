@@ -120,8 +120,24 @@ def _scaled(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) 
     zero, scale = inputs[2] if len(inputs) > 2 else None, inputs[1]
     if zero is not None and scale is not None and zero.shape != scale.shape:
         return "a zero point has the shape of the scale"
-    numbers = constants[1] if len(constants) > 1 else None
-    return "a scale is positive" if numbers is not None and not np.all(numbers.astype(np.float64) > 0) else ""
+    return _positive(constants, ((1, 2),))
+
+
+def _linear(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
+    if any(kind is not None and kind.dtype.startswith("float8") for kind in inputs):
+        return "codes are whole numbers"
+    return _positive(constants, ((1, 2), (4, 5), (6, 7)))
+
+
+def _positive(constants: Constants, pairs: Sequence[tuple[int, int]]) -> str:
+    """Of scales and zero points: positive ones, and zeros where codes are floats."""
+    for k, z in pairs:
+        scale, zero = (constants[n] if n < len(constants) else None for n in (k, z))
+        if scale is not None and not np.all(scale.astype(np.float64) > 0):
+            return "a scale is positive"
+        if zero is not None and zero.dtype.name.startswith("float") and np.any(zero.astype(np.float64) != 0):
+            return "a zero point of floats is zero"
+    return ""
 
 
 def _whole_factors(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
@@ -130,7 +146,14 @@ def _whole_factors(inputs: Types, constants: Constants, attributes: Mapping[str,
     return "" if whole or floats else "integers are multiplied by whole factors"
 
 
-_FITS = {"Clip": _scalar_bounds, "QuantizeLinear": _scaled, "DequantizeLinear": _scaled, "Gemm": _whole_factors}
+_FITS = {
+    "Clip": _scalar_bounds,
+    "QuantizeLinear": _scaled,
+    "DequantizeLinear": _scaled,
+    "Gemm": _whole_factors,
+    "QLinearConv": _linear,
+    "QLinearMatMul": _linear,
+}
 """What operators ask of their operands and type inference does not look at; the reason where it does not hold."""
 
 
@@ -216,7 +239,8 @@ def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source, b
     likely = [name for name in ("int64", "float32", "int8", "uint8", "bool", "int32") if name in formal.dtypes]
     if position in facts.host_inputs or not likely or likely[0] == "int64":
         return likely[0] if likely else formal.dtypes[0]
-    return choice(source, likely)
+    rare = [name for name in ("float8_e5m2", "uint16", "int16", "float8_e4m3fn") if name in formal.dtypes]
+    return choice(source, [*likely, *likely, *rare])
 
 
 def _literal(value: object, dtype: str) -> Array:
