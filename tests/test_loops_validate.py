@@ -110,6 +110,7 @@ def dropped(draw: st.DrawFn, program: Program) -> tuple[Program, set[str]]:
 @st.composite
 def turned(draw: st.DrawFn, program: Program) -> tuple[Program, set[str]]:
     """The last statement first."""
+    draw(st.none())
     last = program.statements[-1]
     assume({name for s in program.statements[:-1] for name in s.outputs} & set(last.reads))
     return replace(program, statements=(last, *program.statements[:-1])), {"order"}

@@ -92,12 +92,27 @@ def _operator(
 
 
 def _check(builder: Builder, node: BodyNode, inputs: Sequence[Tensor | None], where: str) -> None:
-    """Raises RewriteError for operands and attributes that the operator does not take."""
-    types = [None if t is None else TensorType(t.dtype, t.shape) for t in inputs]
+    """Raises RewriteError for shapes and attributes that the operator does not take.
+
+    Dtypes that only a later opset allows pass: every compute says which it cannot do.
+    """
+    if node.op in _CONVERSIONS or _mismatch(builder, node, inputs, dtypes=False) is None:
+        return
+    error = _mismatch(builder, node, inputs, dtypes=True)
+    raise RewriteError(f"{where}: {str(error).removeprefix(f'{node.op}: ')}")
+
+
+_CONVERSIONS = frozenset({"Cast", "CastLike"})
+"""Operators with nothing to check but dtypes."""
+
+
+def _mismatch(builder: Builder, node: BodyNode, inputs: Sequence[Tensor | None], dtypes: bool) -> TypeMismatch | None:
+    types = [None if t is None else TensorType(t.dtype if dtypes else "?", t.shape) for t in inputs]
     try:
         infer_types(node.op, node.attributes, types, [builder.known(t) for t in inputs], len(node.outputs))
     except TypeMismatch as error:
-        raise RewriteError(f"{where}: {str(error).removeprefix(f'{node.op}: ')}") from error
+        return error
+    return None
 
 
 def _last_used(node: BodyNode) -> int:
