@@ -398,6 +398,51 @@ def test_literals_take_the_dtype_the_schema_asks_for(rule: str, dtype: str, expe
     assert isinstance(found, Answer) and {c.dtype.name for c in found.constants} == {expected}
 
 
+@pytest.mark.parametrize("wanted", ["int16", "uint16", "uint8", "int8"])
+@pytest.mark.parametrize(
+    "zero",
+    [
+        "full(s.shape, 0, T)",
+        "full([1], 3, T)",
+        "cast(s, T)",
+        "cast(w, T)",
+        "reshape(full([1, 1], 0, T), [1])",
+        "transpose(cast(reshape(s, [1, 1]), T))[0:1]",
+        "expand(cast(0, T), [1])",
+        "if x.rank == 2 then cast(w, T) else full([1], 0, T)",
+        "zeros(s.shape)",
+        "z",
+        "same(z)",
+        "k with k = zeros(s.shape)",
+        "k with j = cast(w, T), k = reshape(j, [1])",
+    ],
+)
+def test_a_stated_dtype_is_kept(zero: str, wanted: str) -> None:
+    """Where the schema leaves a choice: the dtype of a zero point, the last operand of QuantizeLinear."""
+    template, _, give = zero.partition(" with ")
+    text = f"""let zeros(s) = full(s, 0, {wanted})
+        let z = full([1], 0, {wanted})
+        let same(v) = reshape(v, [1])
+        rule r: QuantizeLinear(x, const s, const w) => QuantizeLinear(x, s, {template}){" with " + give if give else ""}
+    """.replace(", T)", f", {wanted})")
+    one = np.ones(1, F32)
+    found = ask(text, {"x": "float32[2, 3]", "s": one, "w": np.ones(1, wanted)})
+    assert isinstance(found, Answer) and [c.dtype.name for c in found.constants] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("Relu(x) => Add(x, full([1], 0, int16))", "the constant is int16, but what stands there is one of float32"),
+        ("Relu(x) => Add(x, cast(1, float64))", "the constant is float64, but what stands there is one of float32"),
+        ("Relu(x) => full(x.shape, 0, int64)", "the constant is int64, but what stands there is one of float32"),
+        ("Relu(x) => Reshape(x, cast([2, 3], int32))", "the constant is int32, but what stands there is one of int64"),
+    ],
+)
+def test_a_stated_dtype_that_cannot_stand_is_refused(rule: str, message: str) -> None:
+    assert message in reason(ask(f"rule r: {rule}", {"x": "float32[2, 3]"}))
+
+
 @pytest.mark.parametrize(
     ("rule", "x", "message"),
     [

@@ -294,3 +294,15 @@ def test_results_that_do_not_depend_on_names(tmp_path):
     rules = RULES + 'test "one": Relu(Relu(relu: float32[8])) => Relu(relu)\n'
     loaded = load_text(rules, "rules.pat")
     assert all(run_case(loaded, case).passed for case in loaded.tests)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int8", "uint8"])
+@pytest.mark.parametrize("written", ["full([3], 0, T)", "cast(full([3], 0), T)", "zero", "reshape(zeros(1, 3), [3])"])
+def test_constants_of_tests_keep_the_dtype_that_they_state(dtype: str, written: str) -> None:
+    text = f"""let zero = full([3], 0, {dtype})
+      let zeros(a, b) = full([a, b], 0, {dtype})
+      test "a zero point":
+        QuantizeLinear(x: float32[2, 3], const s: float32[3] = 1, const z: {dtype}[3] = 0, axis=1)
+        => QuantizeLinear(x, s, {written.replace("T", dtype)}, axis=1)"""
+    rules = load_text(text)
+    assert [run_case(rules, case).reason for case in rules.tests] == [""]

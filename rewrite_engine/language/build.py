@@ -10,7 +10,7 @@ from rewrite_engine import operators
 from rewrite_engine.diagnostics import RewriteError, Span
 from rewrite_engine.language import values
 from rewrite_engine.language.core import Template, TemplateNode
-from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes
+from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes, stated_dtype
 from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.program import AttributeSource, ConstantSource, Match, TemplateProgram
 from rewrite_engine.language.values import Array, EvaluationError, Unknown
@@ -162,13 +162,15 @@ def _settle(state: _State, index: int, allowed: tuple[str, ...]) -> None:
         value = source.run(state.match)
         if isinstance(value, Unknown):
             raise EvaluationError(value.reason)
-        array = np.asarray(values.numpy_value(value))
+        array = np.asarray(value if isinstance(value, np.ndarray) else values.numpy_value(value))
         state.constants[index] = convert(array, _dtype(state, source, array, allowed))
     except (EvaluationError, ValueError, TypeError, OverflowError) as error:
         raise BuildRefused(source.span, str(error)) from None
 
 
 def _dtype(state: _State, source: ConstantSource, array: Array, allowed: tuple[str, ...]) -> str:
+    if source.typed:
+        return stated_dtype(array, allowed)
     if len(allowed) == 1:
         return allowed[0]
     floating = array.dtype.kind == "f" or is_float(array.dtype.name)

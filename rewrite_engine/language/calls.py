@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,13 @@ def compile_call(compiler: Compiler, expr: syntax.Call, env: Env) -> Code:
         _ask(compiler, expr.args[0], env, compiler.asked.constant)
     parts = tuple(compiler.compile(argument, env, function.elements) for argument in expr.args)
     call = function.function
-    return join(parts, lambda found: call(*found))
+    code = join(parts, lambda found: call(*found))
+    says = name == "cast" or (name == "full" and len(parts) == 3)
+    return replace(code, typed=True) if says or (name in _MOVES and parts[0].typed) else code
+
+
+_MOVES = frozenset({"reshape", "expand", "transpose"})
+"""Functions that keep the dtype of their first argument."""
 
 
 def argument_of(compiler: Compiler, argument: syntax.Expr, env: Env) -> Meaning:
@@ -59,7 +66,7 @@ def argument_of(compiler: Compiler, argument: syntax.Expr, env: Env) -> Meaning:
             match.memo[key] = inner(match)
         return match.memo[key]
 
-    return Code(run)
+    return Code(run, typed=code.typed)
 
 
 def _special(compiler: Compiler, name: str, expr: syntax.Call, env: Env) -> Code:

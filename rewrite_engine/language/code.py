@@ -17,12 +17,16 @@ class ReadsAbsent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A compiled expression; `constant` where its value is known already. `varies`: it reads a loop variable."""
+    """A compiled expression; `constant` where its value is known already. `varies`: it reads a loop variable.
+
+    `typed`: its value is an array whose dtype the file says, by `cast` or `full`.
+    """
 
     run: Run
     constant: bool = False
     value: object = None
     varies: bool = False
+    typed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

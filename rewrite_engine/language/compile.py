@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from rewrite_engine.language import arithmetic, names, syntax, units, values
@@ -59,6 +60,7 @@ class Compiler:
         self.scope, self.target, self.numbers, self.node_numbers = scope, target, numbers, node_numbers or {}
         self.inputs, self.outputs, self.supports, self.chains = inputs, outputs, supports, chains or {}
         self.asked = Asked()
+        self.typed: set[int] = set()  # the `with` values whose dtype the file says
         self.variables = 0
         self.memos = 0
         self.depth = 0
@@ -107,7 +109,7 @@ class Compiler:
             case names.GIVEN:
                 index = cell.given
                 self.asked.given.add(index)
-                return Code(lambda match: match.given_value(index))
+                return Code(lambda match: match.given_value(index), typed=index in self.typed)
             case names.LIST:
                 keys = cell.lists
                 return Sources(lambda match: tuple(view for key in keys for view in match.list_of(key)), keys)
@@ -169,7 +171,8 @@ class Compiler:
                 return join((base, position), lambda found: values.index(*found))
             case syntax.Slice():
                 bounds = [constant(None) if b is None else self.compile(b, env) for b in (expr.start, expr.stop)]
-                return join((self.compile(expr.base, env), *bounds), lambda found: values.part(*found))
+                base = self.compile(expr.base, env)
+                return replace(join((base, *bounds), lambda found: values.part(*found)), typed=base.typed)
             case syntax.Unary():
                 apply = values.negation if expr.op == "not" else arithmetic.negative
                 return join((self.compile(expr.operand, env),), lambda found: apply(found[0]))
@@ -304,7 +307,8 @@ class Compiler:
                 return known
             return then.run(match) if known else otherwise.run(match)
 
-        return Code(run, varies=test.varies or then.varies or otherwise.varies)
+        varies = test.varies or then.varies or otherwise.varies
+        return Code(run, varies=varies, typed=then.typed and otherwise.typed)
 
 
 def _number(value: int | float | Fraction) -> int | float | Fraction:

@@ -209,7 +209,10 @@ def _given(compiler: Compiler, draft: Draft) -> tuple[list[Given], dict[int, Ask
         compiler.asked = Asked()
         run: Run
         try:
-            run = compiler.compile(give.value, Env(give.frame, give.value.span.file)).run
+            code = compiler.compile(give.value, Env(give.frame, give.value.span.file))
+            run = code.run
+            if code.typed:
+                compiler.typed.add(index)
         except ReadsAbsent:
             run = _skip
         found.append(Given(give.name, give.span, run))

@@ -11,7 +11,7 @@ from rewrite_engine.language import values
 from rewrite_engine.language.functions import numpy_dtype
 from rewrite_engine.language.values import Array, EvaluationError
 from rewrite_engine.operators import Operator
-from rewrite_engine.operators.dtypes import is_float
+from rewrite_engine.operators.dtypes import array_dtype, is_float
 from rewrite_engine.operators.types import TensorType
 
 WHOLE = ("int64", "int32", "uint8", "int8", "uint16", "int16", "uint32", "uint64")
@@ -36,6 +36,14 @@ def schema_dtypes(operator: Operator | None, position: int, types: Sequence[Tens
     if first is not None and first.dtype in formal.dtypes:
         return (first.dtype, *(dtype for dtype in formal.dtypes if dtype != first.dtype))
     return formal.dtypes
+
+
+def stated_dtype(array: Array, allowed: Sequence[str]) -> str:
+    """The dtype that the file gives a constant, by `cast` or `full`; `EvaluationError` where it cannot stand."""
+    dtype = array_dtype(array)
+    if allowed and dtype not in allowed:
+        raise EvaluationError(f"the constant is {dtype}, but what stands there is one of {', '.join(sorted(allowed))}")
+    return dtype
 
 
 def likely_dtype(array: Array, allowed: Sequence[str]) -> str:

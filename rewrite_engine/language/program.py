@@ -57,11 +57,12 @@ class AttributeSource:
 
 @dataclass(frozen=True, slots=True)
 class ConstantSource:
-    """A constant of a template, with the slots whose elements it reads (they suggest its dtype)."""
+    """A constant of a template, with the slots whose elements it reads: they suggest its dtype if it is not `typed`."""
 
     span: Span
     run: Run
     reads: tuple[int, ...]
+    typed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class TemplateBuilder:
         for index in sorted(own.given):
             own.include(self.given.get(index, Asked()))
         reads = tuple(sorted(slot for slot in own.values if isinstance(slot, int)))
-        self.constants.append(ConstantSource(expr.span, code.run, reads))
+        self.constants.append(ConstantSource(expr.span, code.run, reads, code.typed))
         return ("constant", len(self.constants) - 1)
 
     def _node(self, call: syntax.Call, outputs: int) -> int:

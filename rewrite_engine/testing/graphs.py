@@ -18,10 +18,11 @@ from rewrite_engine.egraph.encode import attribute_key, constant_key
 from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
 from rewrite_engine.language import syntax
 from rewrite_engine.language.build import attribute_value
+from rewrite_engine.language.code import Code
 from rewrite_engine.language.compile import Compiler, Env
 from rewrite_engine.language.functions import numpy_dtype
 from rewrite_engine.language.handed import filled, handed_out
-from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes
+from rewrite_engine.language.literals import convert, likely_dtype, schema_dtypes, stated_dtype
 from rewrite_engine.language.meaning import infer
 from rewrite_engine.language.names import LoweringError
 from rewrite_engine.language.scope import Scope
@@ -266,28 +267,28 @@ class GraphBuilder:
                 continue
             kind = facts.attributes[keyword.name].type if keyword.name in facts.attributes else "any"
             try:
-                attributes[keyword.name] = attribute_value(self._constant(value), kind)
+                attributes[keyword.name] = attribute_value(plain(self._constant(value).value), kind)
             except (EvaluationError, ValueError, TypeError, OverflowError) as error:
                 raise self._error(keyword, f"`{keyword.name}` of {call.names[0]}: {error}") from None
         return operands, attributes
 
     # ------------------------------------------------------------ constants
 
-    def _constant(self, expr: syntax.Expr) -> object:
+    def _constant(self, expr: syntax.Expr) -> Code:
         try:
             code = Compiler(self.scope, None, {}).compile(expr, Env(None, expr.span.file))
         except (EvaluationError, LoweringError) as error:
             raise self._error(expr, str(error)) from error
         if not code.constant:
             raise self._error(expr, "expected a value that is known without the graph")
-        return plain(code.value)
+        return code
 
     def _array(self, expr: syntax.Expr, allowed: Sequence[str]) -> np.ndarray:
         """A value in the dtype that stands where it is written."""
-        value = self._constant(expr)
+        code = self._constant(expr)
         try:
-            array = np.asarray(numpy_value(value))
-            return convert(array, likely_dtype(array, allowed))
+            array = np.asarray(numpy_value(code.value))
+            return convert(array, stated_dtype(array, allowed) if code.typed else likely_dtype(array, allowed))
         except (EvaluationError, ValueError, TypeError, OverflowError) as error:
             raise self._error(expr, str(error)) from None
 
