@@ -191,14 +191,14 @@ class Bounded:
                 return Bound(total, np.sum(error, axis=axes))
             return Bound(total, unsure if dtype == "bool" else np.where(unsure, np.inf, 0.0))
         count = int(np.prod([center.shape[axis] for axis in axes]))
-        unit, least, _ = self._unit(dtype)
+        unit, least, most = self._unit(dtype)
         with np.errstate(all="ignore"):
             if how == "sum":
                 total = np.sum(center, axis=axes)
-                bound = (
-                    np.sum(error, axis=axes) + count * unit * np.sum(np.abs(center) + error, axis=axes) + count * least
-                )
-                return self._rounded(total, np.where(np.isfinite(total), bound, np.inf), dtype, 0)
+                size = np.sum(np.abs(center) + error, axis=axes)
+                bound = np.sum(error, axis=axes) + count * unit * size + count * least
+                within = np.isfinite(total) & (size <= most)  # in any order: no part of the sum overflows
+                return self._rounded(total, np.where(within, bound, np.inf), dtype, 0)
             if how == "prod":
                 total = np.prod(center, axis=axes)
                 grown = np.prod(np.abs(center) + error, axis=axes) - np.prod(np.abs(center), axis=axes)

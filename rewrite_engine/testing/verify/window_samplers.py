@@ -84,7 +84,7 @@ def rotary(d: NodeDraft) -> None:
 
 
 def qlinear_conv(d: NodeDraft) -> None:
-    """Codes of images and weights; one scale and zero point for each."""
+    """Codes of images and weights; one scale and zero point for each, or one per output channel of the weights."""
     x = d.shape(0, least=4, most=4)
     if len(x) == 4 and d.open(3):
         d.settle(3, (max(d.size(), 1), x[1], choice(d.source, (1, 2)), choice(d.source, (1, 2))))
@@ -92,7 +92,9 @@ def qlinear_conv(d: NodeDraft) -> None:
     w = d.shape(3)
     _windows(d, w[2:], x[2:])
     d.settle(8, (w[0] if w else 1,))
-    for position in (1, 2, 4, 5, 6, 7):
+    d.settle(4, choice(d.source, ((), (w[0] if w else 1,))))
+    d.settle(5, d.shapes[4] or ())
+    for position in (1, 2, 6, 7):
         d.settle(position, ())
 
 
