@@ -126,6 +126,10 @@ def _scaled(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) 
 def _linear(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
     if any(kind is not None and kind.dtype.startswith("float8") for kind in inputs):
         return "codes are whole numbers"
+    filters = inputs[3].shape[0] if inputs[3] is not None and inputs[3].shape else 1
+    for scale, zero in ((inputs[k], inputs[k + 1]) for k in (1, 4, 6)):
+        if scale is not None and zero is not None and (scale.shape != zero.shape or scale.numel not in (1, filters)):
+            return "one scale and zero point for all, or for each filter"
     return _positive(constants, ((1, 2), (4, 5), (6, 7)))
 
 

@@ -110,6 +110,9 @@ def _case(sides: Sides, plan: Plan) -> _Case:
         right = program_of(sides.right, sides.composed)
     except Misfit as misfit:
         raise Invalid(f"the right side cannot be computed: {misfit}", sides.left) from None
+    made = [[program.tensors[name].shape for name in program.outputs] for program in (left, right)]
+    if made[0] != made[1]:
+        raise Invalid(f"the left side computes the shapes {made[0]}, the right side {made[1]}", sides.left)
     return _Case(sides, plan, left, right, literal, small)
 
 
