@@ -206,3 +206,24 @@ def test_a_mixed_integer_program_agrees() -> None:
         cost, bound, _ = highs(problem, best.cost + 1, 10)
         assert cost is not None and best.bound <= cost <= best.cost and bound <= cost + 0.5
         assert best.status != "optimal" or cost == best.cost
+
+
+def test_equal_devices_count_as_one_and_share_the_work() -> None:
+    """A chain of 12 kernels of 10 on the host or three equal devices that are ten times as fast; a copy takes 1."""
+    kernels = [Kernel(v, t, 10 if t else 100, (Read(v - 1),), v * 4 + t) for v in range(1, 13) for t in range(4)]
+    problem = Problem(
+        devices=("host", "a", "b", "c"),
+        targets=tuple(TargetInfo(name, n, 0) for n, name in enumerate(("host", "a", "b", "c"))),
+        values=13,
+        kernels=tuple(kernels),
+        given=frozenset({(0, 0)}),
+        resident=frozenset(),
+        copies={(v, a, b): 1 for v in range(13) for a in range(4) for b in range(4) if a != b},
+        roots=((12, 0),),
+        solo=frozenset(),
+        names=tuple(f"v{v}" for v in range(13)),
+    )
+    found = solve_throughput(problem, [], tries=200, budget=200)
+    assert not audit(problem, found.choices).problems
+    assert found.cost == 42, "four kernels each, and a copy in and out"
+    assert 34 <= found.bound <= 42

@@ -14,14 +14,16 @@ from fractions import Fraction
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.objectives.alike import dealt, rows_of
 from rewrite_engine.egraph.objectives.loads import Shares, loads, shares_of, weighted
 from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.search import Best, improve
 from rewrite_engine.egraph.objectives.small import Floor, enumerate_answers
-from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
+from rewrite_engine.egraph.problem import Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 from rewrite_engine.egraph.supply import region_needs
 
+_STRETCHES = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3)
 WEIGHT = 1000
 """The sum of the weights of devices: they are whole numbers, so that costs stay exact."""
 
@@ -56,8 +58,8 @@ def solve_throughput(
     for start in starts:
         best.offer(start.choices)
     best.bound, found = bound_loads(problem, shares if floor is None else floor, best.left, rounds)
-    for choices in found:
-        best.offer(choices)
+    for numbers in found:
+        best.offer_kernels(numbers, free)
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
         _, chosen, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget)
@@ -70,30 +72,34 @@ def solve_throughput(
     return best.solution()
 
 
-def bound_loads(
-    problem: Problem, shares: Shares, seconds: float | None, rounds: int
-) -> tuple[int, list[tuple[Choice, ...]]]:
-    """A lower bound of the busiest device's load, and the answers met on the way."""
-    used = sorted({target.device for target in problem.targets})
-    price_of = [1.0 / len(used)] * len(used)
+def bound_loads(problem: Problem, shares: Shares, seconds: float | None, rounds: int) -> tuple[int, list[list[int]]]:
+    """A lower bound of the busiest device's load, and the kernels of answers met on the way.
+
+    Devices that are alike count as one with their number: its load is at most that many times the largest.
+    """
+    rows = rows_of(problem, {copy: shares[copy] for copy in problem.copies})
+    merged, copies = rows.problem, rows.shares
+    used = sorted({problem.targets[kernel.target].device for kernel in merged.kernels})
+    price_of = [rows.counts[device] / len(problem.devices) for device in used]
     bound, answers = 0, []
     for turn in range(rounds):
         weights = [0] * len(problem.devices)
         for device, share in zip(used, _whole(price_of), strict=True):
-            weights[device] = share
+            weights[device] = share // rows.counts[device]
+        whole = sum(weights[device] * rows.counts[device] for device in used)
         limit = None if seconds is None else seconds / rounds
-        copies = {copy: shares[copy] for copy in problem.copies}
-        found = solve(weighted(problem, weights, copies), time_limit=limit, gap=Fraction(1, 500))
-        bound = max(bound, -(-found.bound // WEIGHT))
-        answers.append(found.choices)
-        checked = audit(problem, found.choices)
-        regions = [[problem.kernels[k] for k in region] for region in checked.regions]
-        busy = loads(problem, regions, checked.copies, copies)
-        most = max(busy)
-        if not most:
+        found = solve(weighted(merged, weights, copies), time_limit=limit, gap=Fraction(1, 500))
+        bound = max(bound, -(-found.bound // max(1, whole)))
+        stretches = (1.0,) if len(merged.kernels) == len(problem.kernels) else _STRETCHES
+        answers += [dealt(rows, found.choices, stretch) for stretch in stretches]
+        checked = audit(merged, found.choices)
+        regions = [[merged.kernels[k] for k in region] for region in checked.regions]
+        busy = loads(merged, regions, checked.copies, copies)
+        level = [busy[device] / rows.counts[device] for device in used]
+        if not max(level):
             break
         step = 2.0 / (turn + 2)
-        price_of = [p * math.exp(step * busy[device] / most) for p, device in zip(price_of, used, strict=True)]
+        price_of = [p * math.exp(step * mine / max(level)) for p, mine in zip(price_of, level, strict=True)]
         total = sum(price_of)
         price_of = [p / total for p in price_of]
     return bound, answers
