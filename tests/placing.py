@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from rewrite_engine.graph import ABSENT, BodyNode, CopyCall, KernelCall, Names, PlacedGraph, Terms
+from rewrite_engine.graph.placed import kept_outputs
 from rewrite_engine.operators import find
 
 TARGETS = {"host": "host", "dnnl": "host", "tern": "npu0"}
@@ -118,9 +119,7 @@ class _Placing:
                     inner[name] = terms.values[index].type
                 made[index] = name
                 results.append(name)
-            while not results[-1] and node.op != "Split":
-                results.pop()
-            body.append(BodyNode(node.op, node.attributes, tuple(names), tuple(results)))
+            body.append(BodyNode(node.op, node.attributes, tuple(names), kept_outputs(node.op, results)))
         name = self.names.numbered(f"{target}.{'fused' if len(nodes) > 1 else nodes[0].op.lower()}")
         attributes = {
             "rate": Fraction(1, 3),

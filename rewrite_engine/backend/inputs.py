@@ -33,9 +33,10 @@ def _random_array(name: str, tensor: TensorType, seed: int) -> np.ndarray:
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     dtype = numpy_dtype(tensor.dtype)
     if any(word in name.lower() for word in _TWO_VALUED) or dtype == np.bool_:
-        flags = generator.random(shape) < 0.75
+        flags = np.asarray(generator.random(shape) < 0.75)
         # At least one element of a row is set: a row that masks everything out has no meaning.
-        flags[..., :1] = True
+        if shape:
+            flags[..., :1] = True
         return flags.astype(dtype)
     if dtype.kind in "iu":
         return generator.integers(0, min(TOKENS, int(np.iinfo(dtype).max) + 1), shape).astype(dtype)

@@ -52,7 +52,18 @@ def import_model(
         infer_types(draft)
     check_types(draft)
     compute_constant_outputs(draft)
-    return ir.serde.deserialize_model(draft.finish())
+    return _deserialized(draft.finish())
+
+
+def _deserialized(model: onnx.ModelProto) -> ir.Model:
+    """The model; `onnx_ir` reads the types of what a function computes, but not those of what it is given."""
+    result = ir.serde.deserialize_model(model)
+    for proto in model.functions:
+        given = {info.name: info for info in proto.value_info}
+        for value in result.functions[proto.domain, proto.name, proto.overload].inputs:
+            if value.name in given:
+                ir.serde.deserialize_value_info_proto(given[value.name], value)
+    return result
 
 
 def model_bytes(model: ir.Model) -> bytes:

@@ -6,11 +6,12 @@ Value names are unique across devices: a copy makes a new value, and so does com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
 
 
@@ -77,3 +78,23 @@ class PlacedGraph:
     types: Mapping[str, TensorType]
     devices: Mapping[str, str]
     output_names: tuple[str, ...] = ()
+
+
+def kept_outputs(op: str, outputs: Sequence[str]) -> tuple[str, ...]:
+    """The outputs of an operator in a body without those at the end that nobody reads and that it need not have.
+
+    >>> kept_outputs("LSTM", ("y", "", "")), kept_outputs("TopK", ("values", "")), kept_outputs("Split", ("a", ""))
+    (('y',), ('values', ''), ('a', ''))
+    """
+    count, least = len(outputs), least_outputs(op, len(outputs))
+    while count > least and not outputs[count - 1]:
+        count -= 1
+    return tuple(outputs[:count])
+
+
+def least_outputs(op: str, count: int) -> int:
+    """How many of `count` outputs a node must list: those that are not optional, all where their number matters."""
+    operator = find(op)
+    if operator is None or any(output.kind == "variadic" for output in operator.outputs):
+        return count  # Split, Loop, custom operators
+    return min(count, sum(output.kind == "single" for output in operator.outputs))

@@ -31,8 +31,7 @@ from rewrite_engine.graph.marks import define_marks
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.nodes import attribute_values, input_names, make_node, operator_name
 from rewrite_engine.graph.onnx_types import UNKNOWN, to_array, to_tensor, typed_value, value_type
-from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
-from rewrite_engine.operators import find
+from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph, least_outputs
 from rewrite_engine.operators.types import TensorType
 
 
@@ -194,17 +193,11 @@ def _function(
 def _body_node(body: BodyNode, local: Mapping[str, ir.Value], name: str, unread: Iterator[str]) -> ir.Node:
     inputs = [local[i] if i else None for i in body.inputs]
     outputs = [local[o] if o else ir.Value(name="") for o in body.outputs]
-    if _counts_its_outputs(body.op):
-        outputs = [value if value.name else ir.Value(name=next(unread)) for value in outputs]
+    least = least_outputs(body.op, len(outputs))
+    outputs = [v if v.name or k >= least else ir.Value(name=next(unread)) for k, v in enumerate(outputs)]
     while outputs and not outputs[-1].name:
         outputs.pop()
     return make_node(body.op, body.attributes, inputs, outputs, name)
-
-
-def _counts_its_outputs(op: str) -> bool:
-    """Whether the number of outputs is part of what the operator does (Split, Loop, custom ones)."""
-    operator = find(op)
-    return operator is None or any(output.kind == "variadic" for output in operator.outputs)
 
 
 UNREAD = ".unread."  # and a number: names of outputs that nobody reads, where they cannot be left out

@@ -17,7 +17,7 @@ from rewrite_engine.egraph.fused import kernel_inputs
 from rewrite_engine.egraph.problem import Choice, Kernel, Solution
 from rewrite_engine.egraph.supply import INPUT, Source, supply
 from rewrite_engine.graph.names import Names
-from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph
+from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGraph, kept_outputs
 from rewrite_engine.graph.terms import ABSENT
 from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
@@ -284,7 +284,9 @@ class _Rebuild:
     ) -> tuple[tuple[BodyNode, ...], dict[str, TensorType]]:
         fused = run.node.fused
         if fused is None:
-            return (BodyNode(run.node.op, run.node.attributes, tuple(operands), outputs),), {}
+            return (
+                BodyNode(run.node.op, run.node.attributes, tuple(operands), kept_outputs(run.node.op, outputs)),
+            ), {}
         variant = fused.variant
         local = dict(zip(kernel_inputs(variant), operands, strict=True))
         local |= {slot: out for slot, out in zip(variant.roots, outputs, strict=True) if out}
@@ -299,7 +301,7 @@ class _Rebuild:
                 node.op,
                 attributes,
                 tuple("" if slot == ABSENT else local[slot] for slot in node.inputs),
-                tuple("" if slot == ABSENT else local[slot] for slot in node.outputs),
+                kept_outputs(node.op, ["" if slot == ABSENT else local[slot] for slot in node.outputs]),
             )
             for node, attributes in zip(variant.nodes, fused.node_attributes, strict=True)
         )

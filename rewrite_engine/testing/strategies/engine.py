@@ -101,7 +101,8 @@ def machines(draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4) -> Ru
 @st.composite
 def placements(draw: st.DrawFn, *, max_nodes: int = 8, strategy: str = "optimal") -> Placement:
     """Placements of drawn graphs on drawn machines."""
-    return place(draw(graphs(max_nodes=max_nodes, min_nodes=1)), draw(machines()), strategy=strategy)
+    graph = draw(graphs(max_nodes=max_nodes, min_nodes=1, dynamic=False))  # a cost that reads a size needs it
+    return place(graph, draw(machines()), strategy=strategy)
 
 
 @st.composite
