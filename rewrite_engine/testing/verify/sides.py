@@ -259,10 +259,13 @@ def arguments(graph: Graph, drawn: Mapping[str, Any]) -> list[Any]:
 
 
 def execute(graph: Graph, program: Program, drawn: Mapping[str, Array]) -> list[Array]:
-    """The results in the types of the graph, by the loop nests."""
+    """The results in the types of the graph, by the loop nests. Raises `NoProgram` where these fail."""
     from rewrite_engine.loops.execute import run
 
     outputs = [np.empty(program.tensors[n].shape, numpy_dtype(program.tensors[n].dtype)) for n in program.outputs]
-    with np.errstate(all="ignore"):
-        run(program, arguments(graph, drawn), outputs)
+    try:
+        with np.errstate(all="ignore"):
+            run(program, arguments(graph, drawn), outputs)
+    except (ValueError, IndexError, ArithmeticError) as error:
+        raise NoProgram(f"the loop nests of {', '.join(node.op for node in graph.nodes)} fail: {error}") from None
     return outputs
