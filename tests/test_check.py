@@ -127,6 +127,16 @@ def test_the_pattern_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         load(["own.pat"], search=[root])
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a" * 5000, "loop.pat"])
+def test_what_is_no_path(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop.pat").symlink_to("loop.pat")
+    (tmp_path / "own.pat").write_text(f'include "{name}"\n')
+    (problem,), _ = check_files([tmp_path / "own.pat"])
+    assert problem.severity == "error" and ("cannot be followed" in problem.message or "no such" in problem.message)
+    with pytest.raises(RewriteError, match="no such rule file"):
+        load([str(tmp_path / name)])
+
+
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "bytes.pat").write_bytes(b"let a = 1\nlet b\xff = 2\n")
     with pytest.raises(RewriteError, match=r"bytes\.pat:2: not UTF-8 text \(byte 0xff\)"):

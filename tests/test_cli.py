@@ -415,6 +415,14 @@ def test_inputs_that_do_not_fit(refused, bundle, tmp_path):
 # ---------------------------------------------------------------- the process
 
 
+def test_too_little_memory_is_a_limit(cli, monkeypatch):
+    def exhausted(files):
+        raise MemoryError
+
+    monkeypatch.setattr("rewrite_engine.cli.rules.check_files", exhausted)
+    assert cli("check", FIVE_ERRORS) == (3, "", "rewrite-engine: error: there is not enough memory\n")
+
+
 def test_an_interrupted_search_leaves_nothing(tmp_path):
     length = 4000
     text = f"g (float[1, 8] x0) => (float[1, 8] x{length}) {{"

@@ -95,6 +95,9 @@ def test_guards_that_hold(guard: str) -> None:
         ("1 / 0 == 1", "has no value"),
         ("item(x) == 1", "`x` is not a constant"),
         ("all(reshape(w, [7]) == 1)", "cannot reshape"),
+        ("iota(x.numel * 1000000000) == x.shape", "elements are too many"),
+        ("all(full([x.numel, 1000000000], 0) == 0)", "elements are too many"),
+        ("all(expand(1, [x.numel, 1000000000]) == 0)", "elements are too many"),
         ("all(t.shape[1] == 8 for t in inputs + outputs)", "does not hold: not for `c`: float32[1, 4, 4, 4]"),
     ],
 )
@@ -507,7 +510,7 @@ def test_costs(cost: str, seconds: Fraction) -> None:
 
 def test_a_cost_over_an_unbound_dimension_says_how_to_bind_it() -> None:
     leaves = {**CONV, "x": "float32[batch, 8, 6, 6]"}
-    with pytest.raises(UnboundCost, match="`batch` of `x` is unknown; give its size with `--dim batch=SIZE`"):
+    with pytest.raises(UnboundCost, match="`batch` of `x` is unknown; bind it with --dim batch=SIZE"):
         ask(COSTED.replace("COST", "macs / 1TMACS"), leaves, name="t.c")
     refused = COSTED.replace("COST", "macs / 1TMACS").replace("with", "if x.rank == 3 with")
     assert isinstance(ask(refused, leaves, name="t.c"), Refusal)  # the guard comes first

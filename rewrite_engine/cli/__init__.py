@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
-from rewrite_engine.cli.parser import build_parser
-from rewrite_engine.cli.text import paint
-from rewrite_engine.diagnostics import PatError, RewriteError
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 INTERRUPTED = 130
+"""Nothing but what Python has loaded is imported up here: an interrupt of an import is one that `main` handles."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
+    try:
+        return _run(arguments)
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except BaseException as error:
+        if not _interrupted(error):
+            raise
+        print("rewrite-engine: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from rewrite_engine.cli.parser import build_parser
+    from rewrite_engine.cli.text import paint
+    from rewrite_engine.diagnostics import LimitReached, PatError, RewriteError
+
     options = build_parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -33,14 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = f"rewrite-engine: error: {text}"
         print(paint(text, options.color, sys.stderr), file=sys.stderr)
         return error.status
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except BaseException as error:
-        if not _interrupted(error):
-            raise
-        print("rewrite-engine: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except MemoryError:
+        print("rewrite-engine: error: there is not enough memory", file=sys.stderr)
+        return LimitReached.status
 
 
 def entry() -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite_engine.cli.text import paint, say
+from rewrite_engine.cli.text import counted, paint, say
 from rewrite_engine.diagnostics import render_all
 from rewrite_engine.language import check_files
 
@@ -30,8 +30,8 @@ def check(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1, sort_keys=True))
     elif problems:
         print(paint(render_all(problems, sources), options.color, sys.stdout))
-    files = f"{len(options.files)} file{'s' if len(options.files) > 1 else ''}"
-    say(options, f"{files}: {counts['error']} errors, {counts['warning']} warnings")
+    files = counted(len(options.files), "file")
+    say(options, f"{files}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}")
     return 1 if counts["error"] else 0
 
 

@@ -22,3 +22,8 @@ def say(options: argparse.Namespace, text: str) -> None:
     """Progress or a warning on stderr, unless --quiet."""
     if not options.quiet:
         print(paint(text, options.color, sys.stderr), file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rewrite_engine import operators
 from rewrite_engine.diagnostics import Problem, Span, did_you_mean
 from rewrite_engine.language import locate, syntax, units
+from rewrite_engine.language.amounts import amount, link_problem
 from rewrite_engine.language.bindings import bind
 from rewrite_engine.language.check_expressions import Reader, read
 from rewrite_engine.language.check_patterns import bare, check_patterns
@@ -32,16 +33,37 @@ def check_machine(scope: Scope, sources: Mapping[str, str], problems: list[Probl
             if field in seen:
                 problems.append(Problem(value.span, f"`{field}` of device `{device.name}` is given twice"))
             seen.add(field)
-            read(value, Reader(scope, device.span.file, problems, used), units.BYTES)
+            _amount(value, Reader(scope, device.span.file, problems, used), units.BYTES)
     for link in scope.links:
         for name in (link.source, link.destination):
             _device(name, link.span, scope, sources, problems)
         if link.source == link.destination:
             problems.append(Problem(link.span, f"the link goes from `{link.source}` to itself"))
         reader = Reader(scope, link.span.file, problems, used, extra=frozenset({"bytes"}), in_cost=True)
-        read(link.cost, reader, units.TIME)
-        if link.energy is not None:
-            read(link.energy, reader, units.ENERGY)
+        for formula, wanted in ((link.cost, units.TIME), (link.energy, units.ENERGY)):
+            before = len(problems)
+            if formula is not None:
+                read(formula, reader, wanted)
+            if formula is not None and len(problems) == before and not scope.incomplete:
+                found = link_problem(formula, scope, wanted)
+                problems += [] if found is None else [found]
+
+
+def _amount(
+    expr: syntax.Expr,
+    reader: Reader,
+    wanted: units.Dimension,
+    target: TargetScope | None = None,
+    *,
+    positive: bool = False,
+) -> None:
+    """A number of a machine, which no match enters: its unit, and that it is no less than it may be."""
+    before = len(reader.problems)
+    read(expr, reader, wanted)
+    if len(reader.problems) == before and not reader.scope.incomplete:
+        found = amount(expr, reader.scope, target, positive=positive)
+        if isinstance(found, Problem):
+            reader.problems.append(found)
 
 
 def _device(name: str, within: Span, scope: Scope, sources: Mapping[str, str], problems: list[Problem]) -> None:
@@ -65,7 +87,8 @@ def check_target(
                 case syntax.Limit():
                     if target.name == HOST and item.kind == "launch":
                         problems.append(Problem(item.span, "target `host` has launch 0: it starts no regions"))
-                    read(item.value, Reader(scope, item.span.file, problems, used, options=options), _LIMITS[item.kind])
+                    reader = Reader(scope, item.span.file, problems, used, options=options)
+                    _amount(item.value, reader, _LIMITS[item.kind], target, positive=item.kind != "launch")
                 case syntax.OptionDecl():
                     read(item.value, Reader(scope, item.span.file, problems, used))
                 case syntax.Requires():
@@ -111,6 +134,10 @@ def _single(form: syntax.Pattern, scope: Scope, file: str, problems: list[Proble
     inner = form
     while isinstance(inner, syntax.CapturePattern | syntax.GuardedPattern):
         inner = inner.pattern
+    word = isinstance(form, syntax.ValuePattern) and form == syntax.ValuePattern(form.span, form.name)
+    if word and isinstance(form, syntax.ValuePattern) and form.name not in scope.patterns_in(file):
+        find_operator(form.name, form.span, problems, scope.declared)  # `supports relu`
+        return
     plain = syntax.ValuePattern | syntax.AnyPattern | syntax.NonePattern | syntax.LiteralPattern | syntax.Rest
     operator = isinstance(inner, syntax.CallPattern) and not inner.optional_call and not inner.optional_value
     known = (

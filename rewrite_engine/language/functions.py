@@ -31,6 +31,11 @@ from rewrite_engine.language.values import (
 )
 from rewrite_engine.operators.types import ITEM_BITS
 
+LARGEST = 1 << 28
+"""The most elements of a constant that a function computes."""
+LONGEST = 1 << 20
+"""The longest list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -283,15 +288,24 @@ def _concat(parts: object, axis: object = 0) -> object:
 
 
 def _full(sizes: object, value: object, dtype: object = None) -> object:
-    return np.full(_sizes(sizes), numpy_value(value), None if dtype is None else _dtype(dtype))
+    return np.full(_room(_sizes(sizes)), numpy_value(value), None if dtype is None else _dtype(dtype))
 
 
 def _iota(count: object) -> object:
-    return tuple(range(int(numpy_value(count))))
+    (length,) = _room((int(numpy_value(count)),), LONGEST)
+    return tuple(range(length))
 
 
 def _shaped(numpy: Callable[[Any, tuple[int, ...]], Any]) -> Callable[[object, object], object]:
-    return _known(lambda value, sizes: numpy(_constant(value), _sizes(sizes)))
+    return _known(lambda value, sizes: numpy(_constant(value), _room(_sizes(sizes))))
+
+
+def _room(sizes: tuple[int, ...], most: int = LARGEST) -> tuple[int, ...]:
+    """The sizes, where a computed constant or list may have that many elements."""
+    count = math.prod(sizes)
+    if count > most:
+        raise EvaluationError(f"{count} elements are too many: {most} at most")
+    return sizes
 
 
 def _guarded(function: Callable[..., object]) -> Callable[..., object]:
@@ -300,8 +314,8 @@ def _guarded(function: Callable[..., object]) -> Callable[..., object]:
     def call(*arguments: object) -> object:
         try:
             return function(*arguments)
-        except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise EvaluationError(str(error)) from None
+        except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
+            raise EvaluationError(str(error) or "there is not enough memory") from None
 
     return call
 

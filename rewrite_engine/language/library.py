@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rewrite_engine.diagnostics import PatError, Problem, RewriteError, render
 from rewrite_engine.language import check, scope, sources
+from rewrite_engine.language.amounts import amount
 from rewrite_engine.language.predicates import Predicate, as_function
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.resources import patterns_root
@@ -123,23 +124,11 @@ def _rule_set(
 
 
 def _amount(expr: Expr, names: Scope, target: scope.TargetScope | None) -> Fraction:
-    """The amount, in base units, of a number that no match enters: `64MiB`, `2 * sram`."""
-    from rewrite_engine.language.compile import Compiler, Env
-    from rewrite_engine.language.names import LoweringError
-    from rewrite_engine.language.units import Quantity
-    from rewrite_engine.language.values import EvaluationError
-
-    try:
-        code = Compiler(names, target, {}).compile(expr, Env(None, expr.span.file))
-    except (EvaluationError, LoweringError) as error:
-        raise RewriteError(f"{expr.span}: {error}") from None
-    if not code.constant or not isinstance(code.value, Quantity):
-        raise RewriteError(
-            f"{expr.span}: expected an amount that is known when the file is loaded, such as 64MiB or 5us"
-        )
-    if code.value.amount < 0:
-        raise RewriteError(f"{expr.span}: expected an amount of at least 0, found {code.value}")
-    return code.value.amount
+    """The amount of a number that no match enters. The check has looked at it; settings may have changed it since."""
+    found = amount(expr, names, target)
+    if isinstance(found, Problem):
+        raise RewriteError(f"{found.span}: {found.message}")
+    return found
 
 
 def _devices(names: Scope) -> tuple[DeviceSpec, ...]:

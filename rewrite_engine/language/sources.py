@@ -154,9 +154,9 @@ def _named(path: str, search: Sequence[Path]) -> Path:
     if not Path(path).is_absolute():
         places += [root / folder / path for root in search for folder in SUBFOLDERS]
     for place in places:
-        if place.is_file():
+        if os.path.isfile(place):  # where `is_file` raises for what is no name of a file, this says no
             return place
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         raise RewriteError(f"{path}: expected a rule file, found a folder")
     bundled = sorted({file.name for root in search for folder in SUBFOLDERS for file in (root / folder).glob("*.pat")})
     looked = ", ".join(["here", *(str(root) for root in search)])
@@ -170,9 +170,14 @@ def _included(include: Include, beside: Path, search: Sequence[Path]) -> Path | 
     escaped = False
     for root in roots:
         place = root / include.path
-        inside = any(place.resolve().is_relative_to(allowed.resolve()) for allowed in roots)
+        try:
+            inside = any(place.resolve().is_relative_to(allowed.resolve()) for allowed in roots)
+            found = inside and place.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # no name of a file, or links that go in a circle
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return Problem(include.span, f"the path cannot be followed: {reason}")
         escaped |= not inside
-        if inside and place.is_file():
+        if found:
             return place
     if escaped:
         message = f'"{include.path}" leaves the folder of this file and the pattern path'

@@ -32,6 +32,8 @@ from rewrite_engine.operators.dtypes import array_dtype
 from rewrite_engine.operators.types import TensorType
 
 SEED = 2026
+LARGEST = 1 << 26
+"""The most elements of a constant."""
 MOST_OUTPUTS = 1024
 
 
@@ -315,6 +317,8 @@ class GraphBuilder:
     def _sample(self, pattern: syntax.ValuePattern, kind: TensorType) -> np.ndarray:
         if kind.numel is None or kind.shape is None:
             raise self._error(pattern, f"the constant `{pattern.name}` needs sizes, not symbols")
+        if kind.numel > LARGEST:
+            raise self._error(pattern, f"the constant `{pattern.name}` has {kind.numel} elements, {LARGEST} at most")
         shape = tuple(d for d in kind.shape if isinstance(d, int))
         if pattern.sample is None:
             values = np.random.default_rng([SEED, len(self.values)]).standard_normal(shape)
