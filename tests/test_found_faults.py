@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -14,6 +16,7 @@ from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.graph import load, model_bytes, read_placed, write_placed
 from rewrite_engine.language import load_text
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.passes import Place, load_module, save_module
 
 
 def test_a_mask_may_be_a_scalar() -> None:
@@ -51,3 +54,13 @@ def test_a_reloaded_module_keeps_the_types_of_what_its_functions_are_given() -> 
     content = model_bytes(write_placed(placement.graph))
     again = load(onnx.load_model_from_string(content), fold=False)
     assert model_bytes(again.model) == content
+
+
+def test_a_placed_model_keeps_an_output_that_is_a_constant(tmp_path: Path) -> None:
+    module = rw.load(parse("g (float[2] x) => (int64 y) { y = Size(x) }"))
+    placed = Place(load_text("rule identity: Identity(x) => x")).run(module)
+    assert not read_placed(placed.model).steps
+    save_module(placed, tmp_path / "placed")
+    again = load_module(tmp_path / "placed")
+    assert_same(read_placed(again.model), read_placed(placed.model))
+    assert model_bytes(again.model) == model_bytes(placed.model)

@@ -15,7 +15,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.dimensions import bind_dimensions
 from rewrite_engine.graph.draft import Draft
 from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types, trust_declared_types
-from rewrite_engine.graph.markers import DOMAIN, MARKS, is_ours, mark_function
+from rewrite_engine.graph.markers import DOMAIN, GRAPH_FACTS, MARKS, is_ours, mark_function
 from rewrite_engine.graph.onnx_file import serialized
 from rewrite_engine.graph.opset import to_opset
 from rewrite_engine.graph.tidy import (
@@ -51,7 +51,8 @@ def import_model(
     else:
         infer_types(draft)
     check_types(draft)
-    compute_constant_outputs(draft)
+    if not any(entry.key == GRAPH_FACTS for entry in model.metadata_props):  # rules may leave a constant as an output
+        compute_constant_outputs(draft)
     return _deserialized(draft.finish())
 
 
