@@ -13,6 +13,7 @@ from rewrite_engine.backend.codegen import CodeGenerator, generate, read_targets
 from rewrite_engine.backend.memory import plan
 from rewrite_engine.backend.packing import Planner, pack
 from rewrite_engine.backend.sharing import Sharing, sharing_of
+from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE
 from rewrite_engine.graph import Module, load, to_terms
 from rewrite_engine.graph.onnx_io import model_bytes
@@ -28,7 +29,7 @@ from rewrite_engine.placement.explain import explain as _explain
 from rewrite_engine.placement.explain_story import Explanation
 from rewrite_engine.placement.match import Matches
 from rewrite_engine.placement.match import match as _match
-from rewrite_engine.placement.place import Placement
+from rewrite_engine.placement.place import Placement, open_sizes
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 from rewrite_engine.placement.reuse import read_placement
@@ -108,13 +109,16 @@ def report(
     """placement.json, search.json and the placed model.onnx, by file name; `planner` lays out the arenas.
 
     `sharing` says which kernels may share bytes with their operands, by name; without it, that is found out, where
-    operators are declared with the help of `rules`. Raises RewriteError where a device's memory is too small.
+    operators are declared with the help of `rules`. Raises RewriteError where a device's memory is too small; where
+    sizes follow from the data, no memory is planned.
     """
     capacities = {device.name: device.memory for device in placement.machine.devices}
-    if sharing is None:
-        sharing = sharing_by_lowering(placement.graph, rules.meanings if rules is not None else {})
-    used = plan(placement.graph, capacities, planner, sharing=sharing, pinned=pinned)
-    memory = {use.device: MemoryUse(capacities.get(use.device), use.weights, use.peak) for use in used.devices}
+    memory: dict[str, MemoryUse] = {}
+    if not open_sizes(placement.graph, placement.machine):
+        if sharing is None:
+            sharing = sharing_by_lowering(placement.graph, rules.meanings if rules is not None else {})
+        used = plan(placement.graph, capacities, planner, sharing=sharing, pinned=pinned)
+        memory = {use.device: MemoryUse(capacities.get(use.device), use.weights, use.peak) for use in used.devices}
     model = {"name": module.source.name, "sha256": module.source.sha256, "nodes": module.source.nodes}
     return {
         "placement.json": dump(placement_json(placement, model, memory)),
@@ -160,6 +164,12 @@ def compile(
     elif not isinstance(placement, Placement):
         placement = reuse(module, rules, placement, targets=chosen, **options)
     known = read_targets(given, [target.name for target in placement.machine.targets])
+    for value in open_sizes(placement.graph, placement.machine)[:1]:
+        raise RewriteError(
+            f"`{value}` is {placement.graph.types[value]}: its size follows from the data, so that no --dim binds it, "
+            f"and a bundle needs every size before it runs; `place` and `explain` take the model, and `compile` one "
+            f"that is cut before `{value}`"
+        )
     made = generate(placement.graph, known.generators)
     lowered = programs(with_bodies(placement.graph, rules.meanings), made)
     sharing = {name: sharing_of(program) for name, program in lowered.items()}

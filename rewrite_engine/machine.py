@@ -6,15 +6,15 @@ In: a checked `RuleSet`. Out: a frozen `Machine`. Device 0 and target 0 are the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
 from rewrite_engine.costs import Measured, signature
-from rewrite_engine.diagnostics import RewriteError, did_you_mean
-from rewrite_engine.language.core import Answer, LinkSpec, RuleSet
-from rewrite_engine.language.evaluate import UnboundCost, evaluate_link_cost
+from rewrite_engine.diagnostics import RewriteError, Span, did_you_mean
+from rewrite_engine.language.core import Answer, CoreRule, Facts, LinkSpec, Refusal, RuleSet, Variant
+from rewrite_engine.language.evaluate import UnboundCost, answer, evaluate_link_cost
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.units import ENERGY
 from rewrite_engine.operators import work
@@ -64,7 +64,8 @@ class Hop:
 class Machine:
     """What there is to run on. On a `free` one nothing costs anything: sizes need not be known.
 
-    `unit` is what costs are in: "ps", or "pJ" (see `by_energy`).
+    `unit` is what costs are in: "ps", or "pJ" (see `by_energy`). `bindable` are the dimensions of the model's inputs
+    that have no size, see `reading`; None where the model is not known.
     """
 
     devices: tuple[Device, ...]
@@ -74,6 +75,7 @@ class Machine:
     free: bool = False
     unit: str = "ps"
     measured: Mapping[str, Measured] = field(default_factory=dict)  # costs by the key of `profile("key")`
+    bindable: tuple[str, ...] | None = None
     _paths: dict[int, dict[tuple[str, str], tuple[Hop, ...]]] = field(default_factory=dict, repr=False)
 
     def target(self, name: str) -> Target:
@@ -94,6 +96,24 @@ class Machine:
         keep = {self.target(name).name for name in names} | {HOST}
         targets = tuple(t for t in self.targets if t.name in keep)
         return replace(self, targets=targets, _paths={})
+
+    def reading(self, inputs: Iterable[TensorType]) -> Machine:
+        """The same machine for a model with inputs of these types.
+
+        Sizes that are no input's follow from others, which must be bound, or else from the data: where every size of
+        the inputs is known, those left count as one in rooflines and copies; a formula that reads one is refused.
+        """
+        names = dict.fromkeys(d for kind in inputs for d in kind.shape or () if isinstance(d, str))
+        return replace(self, bindable=tuple(names))
+
+    def ask(self, rule: CoreRule, variant: Variant, facts: Facts) -> Answer | Refusal:
+        """What `rule` says of a match, see `language.evaluate.answer`; UnboundCost only where sizes can be bound."""
+        try:
+            return answer(rule, variant, facts)
+        except UnboundCost as error:
+            if self._follows(error.what, error.dimension, error.span):
+                return Refusal(error.what, error.span or rule.span)
+            raise
 
     def without_costs(self) -> Machine:
         """The same machine where nothing costs anything, for questions about capabilities alone."""
@@ -123,10 +143,10 @@ class Machine:
         return sorted(_cheapest_paths([d.name for d in self.devices], linked))
 
     def size(self, kind: TensorType) -> int:
-        """Bytes of a tensor, for copies; an unbound dimension is an `UnboundCost`."""
+        """Bytes of a tensor, for copies, with dimensions as in `offer`."""
         if self.free:
             return 0
-        return sum(t.bytes or 0 for t in _sized([kind], "the cost of copying a value") if t is not None)
+        return sum(t.bytes or 0 for t in self._sized([kind], "the cost of copying a value") if t is not None)
 
     def _hops(self, size: int) -> dict[tuple[str, str], Hop]:
         hops: dict[tuple[str, str], Hop] = {}
@@ -185,13 +205,37 @@ class Machine:
         times = [Fraction(0)]
         if flops is not None:
             done = sum(
-                work(op, attributes, _sized(i, where), _sized(o, where)).flops or 0 for op, attributes, i, o in nodes
+                work(op, attributes, self._sized(i, where), self._sized(o, where)).flops or 0
+                for op, attributes, i, o in nodes
             )
             times.append(done / flops)
         if bandwidth is not None:
-            sizes = [t.bytes or 0 for t in _sized([*inputs, *outputs], where) if t is not None]
+            sizes = [t.bytes or 0 for t in self._sized([*inputs, *outputs], where) if t is not None]
             times.append(sum(sizes) / bandwidth)
         return Offer(rule, picoseconds(max(times)), "roofline")
+
+    def _sized(self, types: Sequence[TensorType | None], where: str) -> list[TensorType | None]:
+        """The types with every dimension a number."""
+        sized: list[TensorType | None] = []
+        for kind in types:
+            if kind is None or kind.shape is None:
+                sized.append(None if kind is None else TensorType(kind.dtype, ()))
+                continue
+            for d in kind.shape:
+                what = f"{where} reads the dimension `{d}`, which is not bound"
+                if isinstance(d, str) and not self._follows(what, d):
+                    raise UnboundCost(what, d)
+            sized.append(TensorType(kind.dtype, tuple(d if isinstance(d, int) else 1 for d in kind.shape)))
+        return sized
+
+    def _follows(self, what: str, dimension: str, span: Span | None = None) -> bool:
+        """Whether a size depends on the data alone; UnboundCost where it may depend on sizes that can be bound."""
+        if self.bindable is None or dimension in self.bindable:
+            return False
+        if self.bindable:
+            mend = f"it follows from others or from the data: bind those of the inputs, --dim {self.bindable[0]}=SIZE"
+            raise UnboundCost(what, dimension, span, mend)
+        return True
 
 
 Application = tuple[str, Mapping[str, object], Sequence[TensorType | None], Sequence[TensorType]]
@@ -205,23 +249,6 @@ class Offer:
     rule: str
     cost: int
     source: str  # "formula" | "profile" | "roofline" | "none": an energy that no rule gives
-
-
-def _sized(types: Sequence[TensorType | None], where: str) -> list[TensorType | None]:
-    """The types with every dimension a number."""
-    sized: list[TensorType | None] = []
-    for kind in types:
-        if kind is None or kind.shape is None:
-            sized.append(None if kind is None else TensorType(kind.dtype, ()))
-            continue
-        for dimension in kind.shape:
-            if isinstance(dimension, str):
-                raise UnboundCost(
-                    f"{where} reads the dimension `{dimension}`, which is not bound; "
-                    f"bind it with --dim {dimension}=SIZE"
-                )
-        sized.append(TensorType(kind.dtype, tuple(1 if d is None else d for d in kind.shape)))
-    return sized
 
 
 def build(rules: RuleSet, measured: Mapping[str, Measured] = NOTHING_MEASURED) -> Machine:

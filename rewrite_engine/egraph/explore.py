@@ -19,7 +19,6 @@ from rewrite_engine.egraph.offers import Capabilities, program, questions
 from rewrite_engine.egraph.session import Session
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import Answer, CoreRule, Variant
-from rewrite_engine.language.evaluate import answer
 from rewrite_engine.machine import HOST, Machine, Offer
 from rewrite_engine.operators.types import TensorType
 
@@ -61,6 +60,7 @@ def explore(
     started = time.perf_counter()
     pins = {terms.values[i].name: place for i, place in terms.pins.items()} | dict(pins)
     targets = {target.name for target in machine.targets}
+    machine = machine.reading(terms.values[i].type for i in terms.inputs)
     with Session() as session:
         encoding = load(session, terms)
         session.saturate("view")
@@ -115,7 +115,7 @@ def _answer(encoding: Encoding, compiler: Compiler, machine: Machine) -> None:
             rows = []
             for question in new:
                 known = facts(encoding, consumer, question)
-                found = None if known is None else answer(consumer.rule, consumer.variant, known)
+                found = None if known is None else machine.ask(consumer.rule, consumer.variant, known)
                 if known is not None and isinstance(found, Answer):
                     columns = _columns(encoding, consumer, question, found, machine)
                     consumer.accepted[question] = columns

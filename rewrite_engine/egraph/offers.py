@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from rewrite_engine.egraph.encode import ABSENT_TYPE, Encoding, Table
 from rewrite_engine.egraph.fused import FusedKernel
 from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Slot, Variant
-from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.lower import expand_rest
 from rewrite_engine.language.meaning import refusal
 from rewrite_engine.machine import HOST, Machine, Offer
@@ -208,7 +207,7 @@ class Capabilities:
                 declared = question.declared[form]
                 form = with_rest(declared, inputs, outputs) if declared.nodes[0].rest is not None else form
             facts = None if index is None else self._facts(form, question, known, inputs, outputs, attributes)
-            found = None if facts is None else answer(rule, form, facts)
+            found = None if facts is None else self.machine.ask(rule, form, facts)
             if index is not None and isinstance(found, Answer):
                 offer = self.machine.offer(index, rule.name, found, [work], inputs, outputs)
                 if index not in best or offer.cost < best[index].cost:

@@ -16,7 +16,6 @@ from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.offers import with_rest
 from rewrite_engine.egraph.operator_graph import Applied
 from rewrite_engine.language.core import ABSENT, CoreRule, Facts, PatternNode, Refusal, Variant
-from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.lower import choose, expand_rest
 from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
@@ -297,7 +296,7 @@ class _Tracer:
             readers=tuple(count for count, _ in readers),
             is_output=tuple(output for _, output in readers),
         )
-        found = answer(self.rule, variant, known)
+        found = self.explored.machine.ask(self.rule, variant, known)
         if not isinstance(found, Refusal):
             return None
         home = _written_at(variant, found.span)

@@ -26,7 +26,12 @@ _USER_ERRORS = (EvaluationError, ArithmeticError, ValueError, TypeError, LookupE
 
 
 class UnboundCost(RewriteError):
-    """A cost that rests on a dimension without a size; the message says how to bind it."""
+    """A cost that rests on the size of `dimension`, which has none; the message says which cost, and how to bind it."""
+
+    def __init__(self, what: str, dimension: str, span: Span | None = None, mend: str | None = None) -> None:
+        self.what, self.dimension, self.span = what, dimension, span
+        where = "" if span is None else f"{span}: "
+        super().__init__(f"{where}{what}; {mend or f'bind it with --dim {dimension}=SIZE'}")
 
 
 def answer(rule: CoreRule, variant: Variant, facts: Facts) -> Answer | Refusal:
@@ -108,7 +113,7 @@ def _amount(match: Match, run: Run | None, span: Span, wanted: Dimension) -> Fra
         message = f"the {what} cannot be told: {value.reason}"
         if value.dimension is None:  # no size would help
             raise EvaluationError(message)
-        raise UnboundCost(f"{span}: {message}; give its size with `--dim {value.dimension}=SIZE`")
+        raise UnboundCost(message, value.dimension, span)
     return _checked(value, wanted)
 
 

@@ -44,6 +44,7 @@ class PlanDevices:
     def run(self, module: Module) -> Module:
         annotated = read_annotated(module.model)
         machine = machine_for(module, self.given, self.name)
+        machine = machine.reading(annotated.graph.types[name] for name in annotated.graph.inputs)
         _check_pins(annotated, machine, self.name)
         if annotated.undecided:
             rules = rules_for(module, self.given if isinstance(self.given, RuleSet) else None, self.name)

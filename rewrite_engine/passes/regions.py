@@ -37,6 +37,7 @@ class MergeRegions:
     def run(self, module: Module) -> Module:
         annotated = all_decided(module, self.name, "AnnotateTarget or AnnotateOps")
         machine = machine_for(module, self.machine, self.name)
+        machine = machine.reading(annotated.graph.types[name] for name in annotated.graph.inputs)
         problem = problem_of(annotated, machine)
         try:
             choices = merge_regions(problem, range(len(problem.kernels)))
@@ -119,7 +120,7 @@ def problem_of(annotated: Annotated, machine: Machine) -> Problem:
     copies = {}
     for name, value in index.items():
         kind = graph.types[name]
-        if name in graph.parameters or kind.bytes is None:
+        if name in graph.parameters or (kind.bytes is None and machine.bindable != ()):
             continue
         for (source, destination), path in machine.paths(machine.size(kind)).items():
             copies[value, device[source], device[destination]] = sum(hop.cost for hop in path)

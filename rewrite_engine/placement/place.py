@@ -107,9 +107,10 @@ def place(
         )
     seconds: dict[str, float] = {}
     explored = explore(
-        terms, rules.rules, machine, allow=allow, limits=limits, pins=pins, clock=seconds.__setitem__,
-        trace=observe is not None,
+        terms, rules.without_patterns() if observe is None else rules.rules, machine, allow=allow, limits=limits,
+        pins=pins, clock=seconds.__setitem__, trace=observe is not None,
     )  # fmt: skip
+    machine = explored.machine
     options = Options(tuple(targets), mapping, fallback, time_limit, gap)
     started = time.perf_counter()
     chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
@@ -137,13 +138,13 @@ def place(
         graph, machine, total, solution.bound, solution.status, strategy, aim.name, explored.saturation, others,
         {path: digest for path, (_, digest) in sorted(rules.sources.items())}, seconds,
         explored.size, len(explored.classes), explored.rounds,
-        (*unmeasured(rules, graph), *_without_energy(graph)), aim.unit,
+        (*unmeasured(rules, graph), *_without_energy(graph), *_without_size(graph, machine)), aim.unit,
     )  # fmt: skip
 
 
 def unmeasured(rules: RuleSet, graph: PlacedGraph) -> tuple[str, ...]:
     """Warnings for kernels that a measurement should cost and the roofline had to, one for each key and types."""
-    keys = {rule.name: profiles(rule) for rule in rules.rules if rule.target is not None}
+    keys = {rule.name: profiles(rule) for rule in rules.without_patterns() if rule.target is not None}
     found: dict[str, None] = {}
     for call in graph.steps:
         if isinstance(call, KernelCall) and call.cost_source == "roofline":
@@ -201,6 +202,20 @@ def _without_energy(graph: PlacedGraph) -> tuple[str, ...]:
     return (
         f"{shown} have no energy and count as 0 pJ; give the capabilities an `energy`, such as `energy macs * 2pJ`",
     )
+
+
+def open_sizes(graph: PlacedGraph, machine: Machine) -> tuple[str, ...]:
+    """The values of which a size follows from the data: that of no input can be bound, and theirs is not known."""
+    return () if machine.bindable != () else tuple(name for name, kind in graph.types.items() if kind.numel is None)
+
+
+def _without_size(graph: PlacedGraph, machine: Machine) -> tuple[str, ...]:
+    """A warning where sizes follow from the data."""
+    names = open_sizes(graph, machine)
+    if not names or machine.free:
+        return ()
+    shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and others" if len(names) > 3 else "")
+    return (f"sizes of {shown} follow from the data: they count as 1 in costs, and memory is not planned",)
 
 
 def _settle(explored: Explored, solution: Solution, total: Costs, options: Options) -> Solution:
