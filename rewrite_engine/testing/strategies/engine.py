@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.diagnostics import PatError, RewriteError
 from rewrite_engine.graph.terms import Term, Terms, Value
 from rewrite_engine.language import RuleSet, load_text
 from rewrite_engine.language.core import ABSENT, CoreRule
 from rewrite_engine.language.lower import expand_rest
 from rewrite_engine.operators.types import TensorType
 from rewrite_engine.placement.place import Placement, place
+from rewrite_engine.testing.strategies.arrays import NUMBERS
+from rewrite_engine.testing.strategies.cutting import cut
 from rewrite_engine.testing.strategies.graphs import graphs
+from rewrite_engine.testing.strategies.growing import Choices
 from rewrite_engine.testing.verify.draws import Drawn
 from rewrite_engine.testing.verify.plan import plan
 from rewrite_engine.testing.verify.repair import find_match
@@ -56,9 +59,23 @@ def _pattern(draw: st.DrawFn, operators: int) -> tuple[str, tuple[str, ...]]:
     return text, tuple(names)
 
 
+def _cut(draw: st.DrawFn, graph: Terms, name: str, kind: str) -> str:
+    """A declaration that is one; "" where none is drawn (what is cut may say two things of one name)."""
+    text = cut(graph, Choices(draw(NUMBERS)), name, kind)
+    body = "target t on host {\n" + text + "\n}" if kind == "composite" else text
+    try:
+        load_text(body, "<cut>")
+    except PatError:
+        return ""
+    return text
+
+
 @st.composite
-def patterns(draw: st.DrawFn, *, name: str = "drawn", max_operators: int = 4) -> str:
-    """Declarations `pattern drawn(x, …) = …`, as text."""
+def patterns(draw: st.DrawFn, *, name: str = "drawn", max_operators: int = 4, graph: Terms | None = None) -> str:
+    """Declarations `pattern drawn(x, …) = …`, as text; those cut out of a `graph` fit it, or almost."""
+    if graph is not None:
+        text = _cut(draw, graph, name, "pattern")
+        return text if text else reject()
     text, names = draw(_pattern(draw(st.integers(1, max_operators))))
     guard = f" if {draw(st.sampled_from(GUARDS))}" if draw(st.booleans()) else ""
     return f"pattern {name}({', '.join(names)}) = {text}{guard}"
@@ -70,13 +87,24 @@ def rules(*, max_rules: int = 6) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def targets(draw: st.DrawFn, *, name: str = "npu", device: str = "npu0", max_composites: int = 3) -> str:
-    """A target of some operators and composites, with costs, as text."""
+def targets(
+    draw: st.DrawFn,
+    *,
+    name: str = "npu",
+    device: str = "npu0",
+    max_composites: int = 3,
+    graph: Terms | None = None,
+) -> str:
+    """A target of some operators and composites, with costs, as text; made for a `graph`, where one is given."""
     lines = [f"target {name} on {device} {{", f"  launch {draw(st.integers(0, 20))}us"]
     lines.append(f"  flops {draw(st.integers(1, 9))}TFLOPS   bandwidth {draw(st.integers(1, 99))}GBps")
-    some = draw(st.lists(st.sampled_from(SUPPORTED), min_size=1, max_size=8, unique=True))
+    used = SUPPORTED if graph is None else sorted({n.op for n in graph.nodes} - {"If", "Loop", "Scan"}) or SUPPORTED
+    some = draw(st.lists(st.sampled_from(used), min_size=1, max_size=8, unique=True))
     lines.append(f"  supports {', '.join(sorted(some))}")
     for number in range(draw(st.integers(0, max_composites))):
+        if graph is not None:
+            lines.append("  " + _cut(draw, graph, f"fused{number}", "composite").replace("\n", "\n  "))
+            continue
         text, names = draw(_pattern(draw(st.integers(2, 3))))
         guard = f" if {draw(st.sampled_from(GUARDS))}" if draw(st.booleans()) else ""
         cost = f" cost {draw(st.integers(0, 9))}us" if draw(st.booleans()) else ""
@@ -85,8 +113,8 @@ def targets(draw: st.DrawFn, *, name: str = "npu", device: str = "npu0", max_com
 
 
 @st.composite
-def machines(draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4) -> RuleSet:
-    """Rule sets: devices, links, targets on them, and sound rewrites."""
+def machines(draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4, graph: Terms | None = None) -> RuleSet:
+    """Rule sets: devices, links, targets on them, and sound rewrites; composites are cut out of a `graph`."""
     lines = []
     for number in range(draw(st.integers(0, max_targets))):
         device = "host" if draw(st.integers(0, 3)) == 3 else f"npu{number}"
@@ -94,7 +122,7 @@ def machines(draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4) -> Ru
             lines.append(f"device {device} {{ memory {draw(st.sampled_from((64, 1, 1024)))}MiB }}")
             rate = f"{draw(st.integers(0, 9))}us + bytes / {draw(st.integers(1, 64))}GBps"
             lines.append(f"link host <-> {device}: {rate}")
-        lines.append(draw(targets(name=f"t{number}", device=device)))
+        lines.append(draw(targets(name=f"t{number}", device=device, graph=graph)))
     return load_text("\n".join([*lines, draw(rules(max_rules=max_rules))]) + "\n", "<drawn>")
 
 
