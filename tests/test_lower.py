@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from lowering import lowered, rule_of
 
+from rewrite_engine.diagnostics import PatError
+from rewrite_engine.language import check_files, load
 from rewrite_engine.language.core import ABSENT, CoreRule, Variant
 from rewrite_engine.language.forks import Choices
 from rewrite_engine.language.lower import expand_rest
@@ -263,3 +267,30 @@ def test_lowering_is_deterministic() -> None:
         return [shown(variant) for variant in rule.variants]
 
     assert whole(rule_of(text)) == whole(rule_of(text)) and len(rule_of(text).variants) == 8
+
+
+def test_what_is_only_included_is_lowered_when_it_is_asked_for(tmp_path: Path) -> None:
+    """Its named patterns, that is, and its tests are passed over; what `check` looks at is everything."""
+    inner, outer = tmp_path / "inner.pat", tmp_path / "outer.pat"
+    choice = " | ".join(f"Mul(x, {k})" for k in range(9))
+    text = f'pattern p(x) = Relu(x)\npattern some(x) = {choice}\ntest "inner": Relu(x: float32[2]) is p\n'
+    inner.write_text(text)
+    outer.write_text(
+        'include "inner.pat"\npattern q(x) = p(Abs(x))\nrule r: p(p(x)) => Relu(x)\n'
+        'test "outer": Relu(Abs(x: float32[2])) is q\n'
+    )
+    rules = load([outer])
+    assert [rule.name for rule in rules.without_patterns()] == ["r"]
+    assert [case.title for case in rules.tests] == ["outer"]
+    assert [rule.name for rule in rules.rules] == ["r", "p", "some", "q"] and len(rules.rules) == 4
+    assert rules.rules[1].name == "p" and [rule.name for rule in rules.rules[2:]] == ["some", "q"]
+    assert [case.title for case in load([outer, inner]).tests] == ["inner", "outer"]
+
+    inner.write_text(text + "pattern many(a, b, c, d) = Sum(some(a), some(b), some(c), some(d))\n")
+    message = "`many` expands into more than 4096 combinations of alternatives"
+    assert [problem.message for problem in check_files([outer])[0]] == [message]
+    assert [rule.name for rule in load([outer]).without_patterns()] == ["r"]
+    with pytest.raises(PatError, match=message):
+        len(load([outer]).rules)
+    with pytest.raises(PatError, match=message):
+        load([inner])

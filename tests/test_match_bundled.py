@@ -110,4 +110,4 @@ def test_nothing_is_wrong_exactly_where_egglog_matched(file, every):
         counts.append(check_supports(explored, single))
         held, missed = held + sum(c[0] for c in counts), missed + sum(c[1] for c in counts)
     if any(rule.target != HOST for rule in rules.rules):
-        assert held >= len(found) // 2 and missed >= len(found) // 2
+        assert held >= len(found) // 3 and missed >= len(found) // 3

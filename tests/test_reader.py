@@ -134,3 +134,47 @@ def test_a_file_without_errors_needs_no_lark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+TESTS = """
+let a = 1 test "t": Relu(x: float32[2]) => x
+pattern p(x) = Relu(x)
+test "one": Relu(x: float32[2]) is p   # test "no": rule
+test "two": (x, y) is p where x = Relu(rule: float32[2]); y = Add(rule, 1) rule r: Relu(x) => x
+include "b.pat" test "three": place Relu(pattern: float32[2]) => Relu(pattern) on device
+operator com.x::F(x) = Relu(x)
+target t on host { supports Relu }
+test "four": t rejects Relu(x: float32[2]) link a -> host: 1us device a {} test "five": t runs Relu(x: int8[2]) in c
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_tests_can_be_passed_over(path: Path) -> None:
+    """What is left is what is there without them; a file with a syntax error is read as a whole."""
+    _same_without_tests(path.read_bytes().decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TESTS,
+        'test "a": G(x) is not rule let a = 1',  # read as a whole: `rule let` could begin a rule
+        'test "a": G(x) is not rule',
+        'test "a" let b = 2',
+        'let a = 1 test "b": Relu(',
+        "let test = 1",
+        "",
+    ],
+)
+def test_tests_that_are_hard_to_tell_can_be_passed_over(text: str) -> None:
+    _same_without_tests(text)
+
+
+def _same_without_tests(text: str) -> None:
+    whole, problems = parse(text, "f.pat")
+    less, others = parse(text, "f.pat", tests=False)
+    if not problems:
+        assert [item for item in less.items if not isinstance(item, syntax.TestDecl)] == [
+            item for item in whole.items if not isinstance(item, syntax.TestDecl)
+        ]
+    assert set(others) <= set(problems) and less.source == whole.source

@@ -7,10 +7,10 @@ not expanded) with what must hold and what is built. `language.evaluate` answers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -226,22 +226,57 @@ class TestCase:
     file: str
 
 
+class Rules(Sequence[CoreRule]):
+    """Core rules in order. Named patterns, which placing asks nothing of, come last, when they are first read."""
+
+    __slots__ = ("_all", "_later", "used")
+
+    def __init__(self, used: Sequence[CoreRule], later: Callable[[], Sequence[CoreRule]]) -> None:
+        self.used, self._later = tuple(used), later
+        self._all: tuple[CoreRule, ...] | None = None
+
+    def _rules(self) -> tuple[CoreRule, ...]:
+        if self._all is None:
+            self._all = (*self.used, *self._later())
+        return self._all
+
+    def __len__(self) -> int:
+        return len(self._rules())
+
+    @overload
+    def __getitem__(self, index: int) -> CoreRule: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[CoreRule, ...]: ...
+    def __getitem__(self, index: int | slice) -> CoreRule | tuple[CoreRule, ...]:
+        return self._rules()[index]
+
+    def __iter__(self) -> Iterator[CoreRule]:
+        return iter(self._rules())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSet:
     """Everything that a set of rule files says, checked. Order: as files were named, includes first; each file once.
 
-    `sources` maps each path to (text, sha256). `host` always is the first device and the first target.
+    `sources` maps each path to (text, sha256). `host` always is the first device and the first target. `tests` are
+    those of the files that were named.
     """
 
     devices: tuple[DeviceSpec, ...]
     links: tuple[LinkSpec, ...]
     targets: tuple[TargetSpec, ...]
-    rules: tuple[CoreRule, ...]
+    rules: Sequence[CoreRule]
     tests: tuple[TestCase, ...]
     sources: Mapping[str, tuple[str, str]]
     warnings: tuple[str, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)  # what the operators that the files declare compute
     scope: object = None  # language.check's: lets, named patterns and options, for evaluating link costs and tests
+
+    def without_patterns(self) -> tuple[CoreRule, ...]:
+        """What a placement rests on: rules and capabilities."""
+        if isinstance(self.rules, Rules):
+            return self.rules.used
+        return tuple(rule for rule in self.rules if rule.kind != "pattern")
 
 
 __all__ = [

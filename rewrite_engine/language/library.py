@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from rewrite_engine.diagnostics import PatError, Problem, RewriteError, render
 from rewrite_engine.language import check, scope, sources
 from rewrite_engine.language.amounts import amount
+from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.predicates import Predicate, as_function
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.resources import patterns_root
 
 if TYPE_CHECKING:
-    from rewrite_engine.language.core import DeviceSpec, LinkSpec, RuleSet, TargetSpec
+    from rewrite_engine.language.core import CoreRule, DeviceSpec, LinkSpec, RuleSet, TargetSpec
+    from rewrite_engine.language.lower import Later
     from rewrite_engine.language.syntax import Expr
 
 NO_SETTINGS: Mapping[str, str] = {}
@@ -33,9 +35,12 @@ def load(
 
     `settings` change numbers and options: `{"tern.arch": "73", "npu0.memory": "32MiB", "host->npu0.rate": "16GBps"}`.
     `predicates` are Python functions that guards may call by name, beside those of installed packages.
+    The tests of files that are only included are passed over, and their named patterns are lowered when `rules` is read
+    to its end: `check_files` looks at everything.
     Raises `PatError` with every problem of all files, `RewriteError` for a missing file or a wrong setting.
     """
-    return _rule_set(sources.read(paths, _search(search)), settings, predicates)
+    with collector_paused():
+        return _rule_set(sources.read(paths, _search(search), every_test=False), settings, predicates)
 
 
 def load_text(
@@ -106,7 +111,9 @@ def _rule_set(
         raise PatError(_errors(problems), found.texts)
     if settings:
         names = apply(names, settings)
-    rules, further = lower.core_rules(names)
+    rules, further, later = lower.used_rules(names)
+    own, wrong = later([pattern for pattern in names.all_patterns() if pattern.span.file in found.named])
+    further = [*further, *wrong]
     names = dataclasses.replace(names, meanings=lower.meanings(names, rules))
     if _errors(further):
         raise PatError(_in_order(_errors(further)), found.texts)
@@ -114,13 +121,23 @@ def _rule_set(
         devices=_devices(names),
         links=_links(names),
         targets=_targets(names),
-        rules=tuple(rules),
+        rules=core.Rules(rules, lambda: _patterns(names, later, own, found.texts)),
         tests=tuple(core.TestCase(test.title, test.span, test, test.span.file) for test in names.tests),
         sources={file.path: (file.source, found.digests[file.path]) for file in found.files},
         warnings=tuple(render(problem, found.texts) for problem in _in_order([*problems, *further])),
         meanings=names.meanings,
         scope=names,
     )
+
+
+def _patterns(names: Scope, later: Later, known: Sequence[CoreRule], texts: Mapping[str, str]) -> list[CoreRule]:
+    """The named patterns in loading order; `known` are lowered already."""
+    place = {rule.span: rule for rule in known}
+    lowered, problems = later([pattern for pattern in names.all_patterns() if pattern.span not in place])
+    if problems:
+        raise PatError(_in_order(problems), dict(texts))
+    place |= {rule.span: rule for rule in lowered}
+    return [place[pattern.span] for pattern in names.all_patterns()]
 
 
 def _amount(expr: Expr, names: Scope, target: scope.TargetScope | None) -> Fraction:

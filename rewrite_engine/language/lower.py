@@ -7,7 +7,7 @@ the problems met: too many variants, names that cannot be resolved. The expansio
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rewrite_engine.diagnostics import Problem
 from rewrite_engine.language import declared, syntax
@@ -29,6 +29,18 @@ Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
 @collector_paused()
 def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
     """Every rule, capability and named pattern of `scope` in core form; `<=>` gives two rules, "r" and "r<="."""
+    used, problems, later = used_rules(scope)
+    patterns, further = later(scope.all_patterns())
+    return [*used, *patterns], [*problems, *further]
+
+
+Later = Callable[[Sequence[syntax.PatternDecl]], tuple[list[CoreRule], list[Problem]]]
+"""Lowers named patterns."""
+
+
+@collector_paused()
+def used_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem], Later]:
+    """Every rule and capability of `scope` in core form, and what lowers its named patterns."""
     cache = NamesCache(scope)
     found: list[CoreRule] = []
     problems: list[Problem] = []
@@ -76,9 +88,16 @@ def core_rules(scope: Scope) -> tuple[list[CoreRule], list[Problem]]:
         for item in target.items:
             if isinstance(item, syntax.Composite):
                 lower([_composite(target, item, capabilities)])
-    for pattern in scope.all_patterns():
-        lower([_pattern(pattern)])
-    return found, problems
+
+    @collector_paused()
+    def later(patterns: Sequence[syntax.PatternDecl]) -> tuple[list[CoreRule], list[Problem]]:
+        found.clear()
+        problems.clear()
+        for pattern in patterns:
+            lower([_pattern(pattern)])
+        return list(found), list(problems)
+
+    return list(found), list(problems), later
 
 
 def _lower(scope: Scope, cache: NamesCache, sources: Sequence[Source]) -> CoreRule:
@@ -206,4 +225,4 @@ def _expand_template(template: Template, lists: Mapping[str, tuple[int, ...]]) -
     return dataclasses.replace(template, nodes=tuple(nodes))
 
 
-__all__ = ["anonymous", "choose", "core_rules", "expand_rest", "meanings"]
+__all__ = ["Later", "anonymous", "choose", "core_rules", "expand_rest", "meanings", "used_rules"]

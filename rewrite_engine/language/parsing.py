@@ -18,8 +18,10 @@ def normalise(text: str) -> str:
 
 
 @collector_paused()
-def parse(text: str, path: str) -> tuple[RuleFile, list[Problem]]:
+def parse(text: str, path: str, tests: bool = True) -> tuple[RuleFile, list[Problem]]:
     """The declarations of a rule file that can be read, and every syntax error in it. `path` is for messages.
+
+    Without `tests` those of a file that has no syntax error elsewhere are passed over.
 
     >>> parse("let q8 = {int8, uint8}", "t.pat")[0].items[0].name
     'q8'
@@ -28,7 +30,9 @@ def parse(text: str, path: str) -> tuple[RuleFile, list[Problem]]:
     """
     source = normalise(text)
     context = Context(path, tuple(source.split("\n")))
-    whole = read(source, context)
+    whole = None if tests else read(source, context, tests=False)
+    if whole is None:
+        whole = read(source, context := Context(path, context.lines))
     values = [whole] if whole is not None else _piecewise(source, context := Context(path, context.lines))
     items = [item for value in values for item in value.value if not isinstance(item, TooDeep)]
     problems = sorted(context.problems, key=lambda problem: (problem.span, problem.message))

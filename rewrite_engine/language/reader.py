@@ -7,6 +7,7 @@ between, and chains of rules that only rename their part are walked once for eac
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -129,11 +130,50 @@ def tokens(source: str, known: Tables) -> Tokens | None:
 RESERVED = frozenset({"const", "none", "if", "then", "else", "and", "or", "not", "in", "where", "with", "as"})
 
 
-def read(source: str, context: Context, entry: str = "start") -> Any:
-    """The value of an entry point, or None where the text does not fit the grammar."""
+def read(source: str, context: Context, entry: str = "start", tests: bool = True) -> Any:
+    """The value of an entry point, or None where the text does not fit the grammar; `tests` may be passed over."""
     known = tables()
     stream = tokens(source, known)
-    return None if stream is None else _Run(known, stream, context, entry).result()
+    if stream is None:
+        return None
+    if not tests:
+        _leave_out_tests(stream)
+    return _Run(known, stream, context, entry).result()
+
+
+BEGINS = {
+    "include": _TEXT, "test": _TEXT, "let": _WORD, "device": _WORD, "link": _WORD, "target": _WORD, "pattern": _WORD,
+    "rule": _WORD, "operator": _QUALIFIED,
+}  # fmt: skip
+"""The words that begin a declaration, and what follows them there: two such tokens stand nowhere else in a row."""
+
+
+def _leave_out_tests(stream: Tokens) -> None:
+    """Takes the tokens of `test` declarations out: from that word to the beginning of the next declaration."""
+    texts, begins = stream.texts, []
+    for index, text in enumerate(texts):
+        wanted = BEGINS.get(text)
+        if wanted is not None and _kind(texts[index + 1], RESERVED) == wanted:
+            begins.append(index)
+    begins.append(len(texts) - 1)
+    kept: list[int] = []
+    last = 0
+    for begin, end in itertools.pairwise(begins):
+        kept += range(last, begin)
+        last = end if texts[begin] == "test" else begin
+    kept += range(last, len(texts))
+    for column in ("texts", "kinds", "words", "lines", "columns"):
+        values = getattr(stream, column)
+        setattr(stream, column, [values[index] for index in kept])
+
+
+def _kind(text: str, reserved: frozenset[str]) -> int:
+    """What a token is, going by its text, as far as declarations tell."""
+    if text[:1] == '"':
+        return _TEXT
+    if "::" in text:
+        return _QUALIFIED
+    return _WORD if text not in reserved and text[:1].isidentifier() else _OTHER
 
 
 class _Run:

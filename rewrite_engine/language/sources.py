@@ -30,6 +30,7 @@ class Sources:
     named: list[str] = field(default_factory=list)
     incomplete: set[str] = field(default_factory=set)
     digests: dict[str, str] = field(default_factory=dict)  # sha256 of each file's bytes
+    whole: frozenset[Path] | None = None  # the files that are read with their tests; None: all
 
     @property
     def texts(self) -> dict[str, str]:
@@ -65,11 +66,15 @@ class _Open:
     left: Iterator[Include]
 
 
-def read(paths: Sequence[str | Path], search: Sequence[Path]) -> Sources:
-    """The files at `paths` and all that they include. `RewriteError` for a named file that cannot be found or read."""
+def read(paths: Sequence[str | Path], search: Sequence[Path], every_test: bool = True) -> Sources:
+    """The files at `paths` and all that they include. `RewriteError` for a named file that cannot be found or read.
+
+    Without `every_test` the tests of files that are only included are passed over.
+    """
     result, known = Sources(), dict[Path, str]()
-    for path in paths:
-        place = _named(str(path), search)
+    places = [_named(str(path), search) for path in paths]
+    result.whole = None if every_test else frozenset(place.resolve() for place in places)
+    for path, place in zip(paths, places, strict=True):
         shown = _display(place, str(path), search)
         text = _text(place, shown)
         if place.resolve() in known:
@@ -139,7 +144,7 @@ def _open(text: str, shown: str, place: Path, result: Sources, known: dict[Path,
     if shown in result.includes:  # another file that looks the same
         shown = str(identity)
     known[identity] = shown
-    file, problems = parse(text, shown)
+    file, problems = parse(text, shown, tests=result.whole is None or identity in result.whole)
     result.problems.extend(problems)
     result.includes[shown] = []
     result.digests[shown] = hashlib.sha256(text.encode()).hexdigest()
