@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from rewrite_engine.graph import (
     KernelCall,
     PlacedGraph,
     Terms,
+    Value,
     load,
     model_bytes,
     read_placed,
@@ -76,6 +77,29 @@ FUSED = ("Relu", "Add", "Mul", "Neg", "Abs", "Sub", "Sigmoid", "Identity", "Tran
 """Operators that the composites and rules of drawn machines speak of."""
 HOST = load_text("", "host.pat")
 """A machine of the host alone."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Case:
+    """A graph on a machine; it prints as an operator per line, and the text of the rule file."""
+
+    graph: Terms
+    rules: RuleSet
+
+    def __repr__(self) -> str:
+        values = self.graph.values
+        shown = [f"{values[i].name}: {values[i].type}" for i in self.graph.inputs]
+        for node in self.graph.nodes:
+            results = ", ".join(f"{values[o].name}: {values[o].type}" for o in node.outputs if o != ABSENT)
+            operands = ("none" if i == ABSENT else said_of(values[i]) for i in node.inputs)
+            given_ = [*operands, *(f"{key}={value!r}" for key, value in sorted(node.attributes.items()))]
+            shown.append(f"{results} = {node.op}({', '.join(given_)})")
+        shown.append("outputs: " + ", ".join(values[o].name for o in self.graph.outputs))
+        return "\n".join(["", *shown, *(text for text, _ in self.rules.sources.values())])
+
+
+def said_of(value: Value) -> str:
+    return value.name if value.constant is None else f"{value.type} {value.constant.tolist()}"
 
 
 def always(quick: int) -> Any:
@@ -119,7 +143,8 @@ def numbers(bundle: Bundle, given_: Mapping[str, np.ndarray], engine: str = "num
 def test_costs_bounds_and_copies(examples: int) -> None:
     """(b), (d): no baseline is cheaper, no bound dearer, the cost is that of what was rebuilt; copies are needed."""
 
-    def check(graph: Terms, rules: RuleSet) -> None:
+    def check(case: Case) -> None:
+        graph, rules = case.graph, case.rules
         placement = place(graph, rules)
         total = costs(placement.graph, {t.name: t.launch for t in placement.machine.targets}).total
         assert 0 <= placement.bound <= placement.costs.total == total
@@ -131,7 +156,7 @@ def test_costs_bounds_and_copies(examples: int) -> None:
         assert written["cost"]["total"] == total == sum(parts) + written["cost"]["launches"]
         assert_copies_cross(placement.graph)
 
-    holds(examples, check, placeable(8), st.machines())
+    holds(examples, check, placeable(8))
 
 
 def report(module: rw.Module, placement: Placement, rules: RuleSet) -> dict[str, bytes]:
@@ -175,7 +200,8 @@ def test_the_solver_finds_what_brute_force_finds(examples: int) -> None:
     """(c) On small graphs."""
     seen: Counter[str] = Counter()
 
-    def check(graph: Terms, rules: RuleSet) -> None:
+    def check(case: Case) -> None:
+        graph, rules = case.graph, case.rules
         problem = explore(graph, rules.rules, build(rules)).problem
         solution = solve(problem)
         found = audit(problem, solution.choices)
@@ -189,7 +215,7 @@ def test_the_solver_finds_what_brute_force_finds(examples: int) -> None:
         assert best is not None and solution.bound <= best <= solution.cost
         assert solution.status != "optimal" or best == solution.cost
 
-    holds(examples, check, placeable(4), st.machines())
+    holds(examples, check, placeable(4))
     assert seen["compared"] >= 2 * seen["too large"], seen
 
 
@@ -200,7 +226,8 @@ def test_the_solver_finds_what_brute_force_finds(examples: int) -> None:
 def test_numbers_are_kept(examples: int) -> None:
     """(a) What rules, composites and placement make of a graph gives the bits of its operators one by one."""
 
-    def check(graph: Terms, rules: RuleSet, seed: int) -> None:
+    def check(case: Case, seed: int) -> None:
+        graph, rules = case.graph, case.rules
         module = bound(graph)
         original = compiled(module, HOST)
         if original is None:
@@ -211,19 +238,24 @@ def test_numbers_are_kept(examples: int) -> None:
         assert not bundle.verify()
         assert_same_numbers(numbers(bundle, given_), expected)
 
-    holds(examples, check, runnable(), st.machines(), hypothesis.integers(0, 99))
+    holds(examples, check, runnable(), hypothesis.integers(0, 99))
 
 
-def runnable(max_nodes: int = 8) -> hypothesis.SearchStrategy[Terms]:
+def runnable(max_nodes: int = 8) -> hypothesis.SearchStrategy[Case]:
     """Graphs that can be lowered; about every other one of few operators, so that rules and composites match."""
     sizes = {"min_nodes": 1, "max_nodes": max_nodes}
-    return st.graphs(operators=FUSED, **sizes) | st.graphs(operators=RUNNABLE, **sizes)
+    return on_machines(st.graphs(operators=FUSED, **sizes) | st.graphs(operators=RUNNABLE, **sizes))
 
 
-def placeable(max_nodes: int) -> hypothesis.SearchStrategy[Terms]:
+def placeable(max_nodes: int) -> hypothesis.SearchStrategy[Case]:
     """Graphs of any operators whose sizes are known; about every other one of few operators."""
     sizes = {"min_nodes": 1, "max_nodes": max_nodes, "dynamic": False}
-    return st.graphs(operators=FUSED, **sizes) | st.graphs(**sizes)
+    return on_machines(st.graphs(operators=FUSED, **sizes) | st.graphs(**sizes))
+
+
+def on_machines(graphs: hypothesis.SearchStrategy[Terms]) -> hypothesis.SearchStrategy[Case]:
+    """With machines made for the graph, and with others."""
+    return graphs.flatmap(lambda g: hypothesis.builds(Case, hypothesis.just(g), st.machines(graph=g) | st.machines()))
 
 
 def compiled(module: rw.Module, rules: RuleSet) -> Bundle | None:
@@ -252,8 +284,8 @@ def test_lowered_equals_reference(examples: int) -> None:
     pytest.importorskip("onnxruntime")
     seen: Counter[str] = Counter()
 
-    def check(graph: Terms, seed: int) -> None:
-        module = bound(graph)
+    def check(case: Case, seed: int) -> None:
+        module = bound(case.graph)
         bundle = compiled(module, HOST)
         if bundle is None:
             return
@@ -301,7 +333,8 @@ def test_c_computes_what_numpy_computes(examples: int) -> None:
     if find_compiler() is None:
         pytest.skip("there is no C compiler")
 
-    def check(graph: Terms, rules: RuleSet, seed: int) -> None:
+    def check(case: Case, seed: int) -> None:
+        graph, rules = case.graph, case.rules
         module = bound(graph)
         if compiled(module, HOST) is None:
             return
@@ -311,13 +344,8 @@ def test_c_computes_what_numpy_computes(examples: int) -> None:
         for name, array in expected.items():
             assert_close(found[name], array, 1e-4, 1e-5)
 
-    holds(
-        examples,
-        check,
-        st.graphs(min_nodes=1, max_nodes=5, operators=SMOOTH),
-        st.machines(),
-        hypothesis.integers(0, 99),
-    )
+    graphs = on_machines(st.graphs(min_nodes=1, max_nodes=5, operators=SMOOTH))
+    holds(examples, check, graphs, hypothesis.integers(0, 99))
 
 
 # ---------------------------------------------------------------- what is written
@@ -327,7 +355,8 @@ def test_c_computes_what_numpy_computes(examples: int) -> None:
 def test_what_is_written_reloads_equal(examples: int) -> None:
     """(f) The module at every stage, the placed model, and all of a bundle's files."""
 
-    def check(graph: Terms, rules: RuleSet) -> None:
+    def check(case: Case) -> None:
+        graph, rules = case.graph, case.rules
         module = bound(graph)
         if compiled(module, HOST) is None:
             return
@@ -363,14 +392,15 @@ def test_what_is_written_reloads_equal(examples: int) -> None:
             same, before = json.loads(files["placement.json"]), json.loads(file.read_bytes())
             assert {key for key in same if same[key] != before[key]} <= {"strategy"}
 
-    holds(examples, check, runnable(6), st.machines())
+    holds(examples, check, runnable(6))
 
 
 @always(20)
 def test_placed_models_of_any_operator_reload_equal(examples: int) -> None:
     """(f) Also where nothing can be lowered: If, dimensions that are not bound, operators without a loop nest."""
 
-    def check(placement: Placement, seed: int) -> None:
+    def check(case: Case) -> None:
+        placement = place(case.graph, case.rules)
         written = write_placed(placement.graph)
         content = model_bytes(written)
         assert_same(read_placed(written), placement.graph)
@@ -378,7 +408,7 @@ def test_placed_models_of_any_operator_reload_equal(examples: int) -> None:
         assert_same(read_placed(again.model), placement.graph)
         assert model_bytes(write_placed(read_placed(again.model))) == model_bytes(write_placed(read_placed(written)))
 
-    holds(examples, check, st.placements(max_nodes=8), hypothesis.integers(0, 99))
+    holds(examples, check, placeable(8))
 
 
 @always(30)
