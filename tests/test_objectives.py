@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.objectives.general import search_general
+from rewrite_engine.egraph.objectives.least import least_load, unavoidable
 from rewrite_engine.egraph.objectives.makespan import critical_path, solve_makespan
 from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, schedule
 from rewrite_engine.egraph.objectives.throughput import solve_throughput
@@ -56,22 +58,22 @@ def compare(solver: Solver, brute: Brute, seeds: range) -> Counter[str]:
 
 @pytest.mark.parametrize(("solver", "brute"), OBJECTIVES)
 def test_small_problems_are_solved_as_brute_force_does(solver: Solver, brute: Brute) -> None:
-    seen = compare(solver, brute, range(7))
-    assert seen["equal"] >= 4
+    seen = compare(solver, brute, range(3))
+    assert seen["equal"] >= 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "brute"), OBJECTIVES)
 def test_more_small_problems_are_solved_as_brute_force_does(solver: Solver, brute: Brute) -> None:
-    seen = compare(solver, brute, range(7, 150))
+    seen = compare(solver, brute, range(3, 150))
     assert seen["equal"] >= 60
 
 
 @pytest.mark.parametrize("solver", [solve_throughput, solve_makespan])
 def test_a_search_never_ends_worse_than_it_starts_and_repeats_itself(solver: Solver) -> None:
-    problem = layered_problem(25, 3)
+    problem = layered_problem(10, 3)
     start = solve(problem)
-    first, second = (solver(problem, [start], tries=40, budget=500) for _ in range(2))
+    first, second = (solver(problem, [start], tries=15, budget=100) for _ in range(2))
     assert (first.choices, first.cost, first.bound) == (second.choices, second.cost, second.bound)
     assert first.bound <= first.cost <= start.cost
     assert critical_path(problem) <= start.cost
@@ -188,12 +190,12 @@ def e_graphs(count: int) -> list[tuple[Problem, Solution]]:
 
 def test_local_search_comes_close_to_the_optimum_of_an_e_graph() -> None:
     equal = 0
-    for problem, best in e_graphs(30):
+    for problem, best in e_graphs(15):
         found = search_general(problem, tries=200)
         assert found is not None and not audit(problem, found.choices).problems
         assert found.cost >= best.bound
         equal += found.cost == best.cost
-    assert equal >= 28
+    assert equal >= 14
 
 
 def test_a_mixed_integer_program_agrees() -> None:
@@ -227,3 +229,34 @@ def test_equal_devices_count_as_one_and_share_the_work() -> None:
     assert not audit(problem, found.choices).problems
     assert found.cost == 42, "four kernels each, and a copy in and out"
     assert 34 <= found.bound <= 42
+
+
+def test_what_no_answer_avoids_is_computed_by_all_and_costs_as_much() -> None:
+    """Against brute force: of two ways to compute 3 one needs 1, the other 2; both need 4, which leads back to 3."""
+    kernels = [
+        Kernel(4, 0, 5, (Read(0),), 0), Kernel(4, 1, 7, (Read(0),), 1), Kernel(4, 0, 1, (Read(3),), 2),
+        Kernel(1, 0, 9, (Read(4),), 3), Kernel(2, 1, 9, (Read(4),), 4),
+        Kernel(3, 0, 6, (Read(1),), 5), Kernel(3, 1, 6, (Read(2),), 6),
+    ]  # fmt: skip
+    problem = Problem(
+        devices=("host", "a"), targets=(TargetInfo("host", 0, 0), TargetInfo("a", 1, 0)), values=5,
+        kernels=tuple(kernels), given=frozenset({(0, 0)}), resident=frozenset(), roots=((3, 0),), solo=frozenset(),
+        copies={(v, a, b): 0 for v in range(5) for a, b in ((0, 1), (1, 0))}, names=tuple("xabyc"),
+    )  # fmt: skip
+    assert unavoidable(problem) == [3, 4]
+    assert least_load(replace(problem, kernels=tuple(k for k in kernels if k.payload != 2))) == 6
+    for seed in range(40):
+        problem = random_problem(seed, operators=4)
+        with contextlib.suppress(RewriteError, TimeoutError):
+            best = best_throughput(problem, solve(problem).cost, 1_000)
+            assert best is not None and least_load(problem) <= best, seed
+
+
+@pytest.mark.parametrize("solver", [solve_throughput, solve_makespan])
+def test_a_search_without_time_has_an_answer_and_a_bound(solver: Solver) -> None:
+    problem = layered_problem(40, 4)
+    started = time.process_time()
+    found = solver(problem, [solve(problem, time_limit=0)], time_limit=0)
+    assert time.process_time() - started < 2
+    assert 0 < found.bound <= found.cost
+    assert not audit(problem, found.choices).problems

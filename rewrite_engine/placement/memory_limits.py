@@ -85,10 +85,14 @@ def too_small(graph: PlacedGraph, machine: Machine) -> dict[str, Use]:
     return {name: use for name, use in found.items() if (limit := capacity[name]) is not None and use.total > limit}
 
 
-def fit(explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool) -> Solution:
+def fit(
+    explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool,
+    left: Callable[[], float | None] = lambda: None,
+) -> Solution:  # fmt: skip
     """The cheapest solution that was found to fit, instead of one that does not; its bound is one of all that fit.
 
-    Where nothing fits, the solution comes back as it is: whoever plans the memory says so.
+    `left` are the seconds that are left, None without a limit. Where nothing fits, the solution comes back as it is:
+    whoever plans the memory says so. Raises LimitReached where none was found to fit in time.
     """
     machine = explored.machine
     over = too_small(build(solution), machine)
@@ -100,6 +104,8 @@ def fit(explored: Explored, solution: Solution, solve: Solve, build: Build, pric
     low, high = dict(rate), dict.fromkeys(rate, 1.0)
     fits = False
     for _ in range(_STEPS):
+        if left() == 0.0:
+            break
         rate = {name: (low[name] + high[name]) / 2 if fits else high[name] for name in high}
         live = any(use.weights <= capacity[name] for name, use in over.items())
         whole = {numbers[name]: (rate[name], _bytes_per_kernel(explored, numbers[name], live)) for name in rate}
@@ -128,8 +134,13 @@ def fit(explored: Explored, solution: Solution, solve: Solve, build: Build, pric
         if best is None or cost < best.cost:
             best = replace(found, cost=cost)
         high, fits = dict(rate), True
-    best = _fill(explored, best, solution, build, price)
-    if additive:
+    if best is None and left() == 0.0:
+        raise LimitReached(
+            f"no placement was found in time that fits the memory of {', '.join(over)}; "
+            "give the search more (--time-limit), or leave the limit out"
+        )
+    best = _fill(explored, best, solution, build, price, left)
+    if additive and left() != 0.0:
         best, certain = _enumerate(explored, best, build)
         bound = best.cost if certain and best is not None else bound
     if best is None:
@@ -138,7 +149,10 @@ def fit(explored: Explored, solution: Solution, solve: Solve, build: Build, pric
     return replace(best, bound=bound, status="optimal" if bound == best.cost else "feasible")
 
 
-def _fill(explored: Explored, best: Solution | None, wanted: Solution, build: Build, price: Price) -> Solution | None:
+def _fill(
+    explored: Explored, best: Solution | None, wanted: Solution, build: Build, price: Price,
+    left: Callable[[], float | None],
+) -> Solution | None:  # fmt: skip
     """The answer with kernels of the one without a limit, one after the other, wherever that fits and is cheaper."""
     if best is None:
         return None
@@ -149,7 +163,7 @@ def _fill(explored: Explored, best: Solution | None, wanted: Solution, build: Bu
     while better and tries > 0:
         better = False
         for value, kernels in moves.plan_of(wanted.choices).items():
-            if plan.get(value) == kernels or tries <= 0:
+            if plan.get(value) == kernels or tries <= 0 or left() == 0.0:
                 continue
             tries -= 1
             candidate = {**plan, value: kernels}

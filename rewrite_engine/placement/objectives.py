@@ -15,6 +15,7 @@ from typing import Protocol
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives import makespan, throughput
 from rewrite_engine.egraph.objectives.loads import Copy
@@ -129,9 +130,10 @@ class Makespan:
         return machine
 
     def solve(self, explored: Explored, search: Search, known: Sequence[Solution]) -> Solution:
+        clock = Clock(search.seconds)
         starts = [*known, _latency(explored, search, known)]
         return makespan.solve_makespan(
-            explored.problem, starts, time_limit=search.seconds, gap=Fraction(search.gap), seed=search.seed
+            explored.problem, starts, time_limit=clock.left(), gap=Fraction(search.gap), seed=search.seed
         )
 
     def price(self, explored: Explored, solution: Solution) -> int:
@@ -156,10 +158,11 @@ class Throughput:
         return machine
 
     def solve(self, explored: Explored, search: Search, known: Sequence[Solution]) -> Solution:
+        clock = Clock(search.seconds)
         starts = [*known, _latency(explored, search, known)]
         shares = hop_shares(explored)
         return throughput.solve_throughput(
-            explored.problem, starts, shares.whole, shares.last, time_limit=search.seconds, gap=Fraction(search.gap),
+            explored.problem, starts, shares.whole, shares.last, time_limit=clock.left(), gap=Fraction(search.gap),
             seed=search.seed,
         )  # fmt: skip
 

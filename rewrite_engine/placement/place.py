@@ -16,6 +16,7 @@ from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.explore import DEFAULT_LIMITS, Limits, explore
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.graph.declared import infer_declared
@@ -112,22 +113,22 @@ def place(
     )  # fmt: skip
     machine = explored.machine
     options = Options(tuple(targets), mapping, fallback, time_limit, gap)
-    started = time.perf_counter()
+    started, clock = time.perf_counter(), Clock(time_limit)
     chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
     solution, others = _choose(explored, chosen, strategy, options, aim, seed)
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
     if chosen is optimal and too_small(graph, machine):
-        search = Search(time_limit, gap, seed)
         solution = fit(
-            explored, solution, lambda priced: aim.solve(priced, search, ()), lambda s: rebuild(explored, s, name),
-            lambda s: _price(explored, aim, s), aim.additive,
+            explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
+            lambda s: rebuild(explored, s, name),
+            lambda s: _price(explored, aim, s), aim.additive, clock.left,
         )  # fmt: skip
         graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
     if aim.additive:
-        solution = _settle(explored, solution, total, options)
+        solution = _settle(explored, solution, total, replace(options, seconds=clock.left()))
     else:
         total = PricedCosts(total.kernels, total.copies, total.launches, aim.measure(graph, machine))
         solution = _priced(solution, total.total)
@@ -179,6 +180,12 @@ def _choose(
         )
     found = audited(name, explored.problem, answer)
     return _priced(replace(found, bound=proven.bound), aim.price(explored, found)), totals
+
+
+def _part(clock: Clock) -> float | None:
+    """Seconds for one of several searches: a part of those that are left."""
+    left = clock.left()
+    return None if left is None else left / 4
 
 
 def _price(explored: Explored, aim: Objective, solution: Solution) -> int:

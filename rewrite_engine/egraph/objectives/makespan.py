@@ -64,11 +64,12 @@ def solve_makespan(
     best.bound = critical_path(problem)
     if best.done:
         return best.solution()
+    seconds = None if best.left is None else best.left / 2
     nothing: Shares = defaultdict(tuple)
-    best.bound = max(best.bound, bound_loads(problem, nothing, best.left, 4)[0])
+    best.bound = max(best.bound, bound_loads(problem, nothing, seconds, 4)[0])
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
-        _, choices, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget)
+        _, choices, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget, best.deadline)
         if choices is not None:
             best.offer(choices)
         if certain and best.cost is not None:

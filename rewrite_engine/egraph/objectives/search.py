@@ -61,6 +61,11 @@ class Best:
         return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.started))
 
     @property
+    def deadline(self) -> float | None:
+        """The time, by `time.monotonic`, at which to stop."""
+        return None if self.seconds is None else self.started + self.seconds
+
+    @property
     def done(self) -> bool:
         if self.left == 0.0:
             self.ran_out = True
@@ -92,7 +97,7 @@ def improve(
     best, best_score = dict(current), now
     problem = moves.problem
     for turn in range(tries):
-        if turn % 16 == 0 and not keep_on():
+        if not keep_on():
             break
         number = numbers[rng.randrange(len(numbers))]
         value = problem.kernels[number].value

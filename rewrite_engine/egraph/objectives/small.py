@@ -5,6 +5,7 @@ In: a problem and the price of an audited answer. Out: the cheapest answer, and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -32,22 +33,24 @@ class _Best:
     price: int
     choices: tuple[Choice, ...] | None
     steps: int
+    deadline: float | None
 
     def step(self, count: int = 1) -> None:
         self.steps -= count
-        if self.steps < 0:
+        if self.steps < 0 or (self.deadline is not None and time.monotonic() > self.deadline):
             raise _OutOfBudget
 
 
 def enumerate_answers(
-    problem: Problem, price: Price, floor: Floor, limit: int, budget: int
+    problem: Problem, price: Price, floor: Floor, limit: int, budget: int, deadline: float | None = None
 ) -> tuple[int, tuple[Choice, ...] | None, bool]:
     """The least price below `limit` with its answer (None: there is none), and whether that is certain.
 
-    It is not where the problem is large, where values lead back to themselves, or where `budget` steps are used up.
+    It is not where the problem is large, where values lead back to themselves, or where `budget` steps are used up
+    or the `deadline` (a time of `time.monotonic`) has passed.
     """
     order = _order(problem)
-    best = _Best(limit, None, budget)
+    best = _Best(limit, None, budget, deadline)
     if order is None or len(order) > MOST_VALUES:
         return limit, None, False
     try:

@@ -8,6 +8,7 @@ exactly, and the weights are moved towards the devices that are busiest (a Lagra
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.objectives.alike import dealt, rows_of
+from rewrite_engine.egraph.objectives.least import least_load
 from rewrite_engine.egraph.objectives.loads import Shares, loads, shares_of, weighted
 from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.search import Best, improve
@@ -23,6 +25,8 @@ from rewrite_engine.egraph.problem import Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 from rewrite_engine.egraph.supply import region_needs
 
+_BOUND_PART = 0.5
+"""Of the time there is, what the bound may take; the rest is for answers."""
 _STRETCHES = (1.0, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3)
 WEIGHT = 1000
 """The sum of the weights of devices: they are whole numbers, so that costs stay exact."""
@@ -57,12 +61,15 @@ def solve_throughput(
     free = frozenset(number for number, target in enumerate(problem.targets) if not target.launch)
     for start in starts:
         best.offer(start.choices)
-    best.bound, found = bound_loads(problem, shares if floor is None else floor, best.left, rounds)
+    seconds = None if best.left is None else best.left * _BOUND_PART
+    best.bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
     for numbers in found:
+        if best.done and best.cost is not None:
+            break
         best.offer_kernels(numbers, free)
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
-        _, chosen, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget)
+        _, chosen, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget, best.deadline)
         if chosen is not None:
             best.offer(chosen)
         if certain and best.cost is not None and floor is None:
@@ -81,14 +88,19 @@ def bound_loads(problem: Problem, shares: Shares, seconds: float | None, rounds:
     merged, copies = rows.problem, rows.shares
     used = sorted({problem.targets[kernel.target].device for kernel in merged.kernels})
     price_of = [rows.counts[device] / len(problem.devices) for device in used]
-    bound, answers = 0, []
+    bound, answers = least_load(problem), []
+    deadline = None if seconds is None else time.monotonic() + seconds
+    last: Solution | None = None
     for turn in range(rounds):
+        left = None if deadline is None else deadline - time.monotonic()
+        if last is not None and left is not None and left <= 0:
+            break
         weights = [0] * len(problem.devices)
         for device, share in zip(used, _whole(price_of), strict=True):
             weights[device] = share // rows.counts[device]
         whole = sum(weights[device] * rows.counts[device] for device in used)
-        limit = None if seconds is None else seconds / rounds
-        found = solve(weighted(merged, weights, copies), time_limit=limit, gap=Fraction(1, 500))
+        limit = None if left is None else max(0.0, left) / min(3, rounds - turn)
+        found = last = solve(weighted(merged, weights, copies), time_limit=limit, gap=Fraction(1, 500), cutoff=last)
         bound = max(bound, -(-found.bound // max(1, whole)))
         stretches = (1.0,) if len(merged.kernels) == len(problem.kernels) else _STRETCHES
         answers += [dealt(rows, found.choices, stretch) for stretch in stretches]

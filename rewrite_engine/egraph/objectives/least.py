@@ -1,0 +1,97 @@
+"""What no answer avoids: a bound of the busiest device's load that needs no search.
+
+In: a problem. Out: the values that every answer computes, and the least that the busiest device does for them. Launches
+and copies count nothing here, so this is weak where they are dear, and sound anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from rewrite_engine.egraph.problem import Problem
+
+MOST_VALUES = 5_000
+"""Beyond that, sets of values take too much memory: only the outputs are known to be computed."""
+_ROUNDS = 200
+_WHOLE = 10**6
+
+
+def unavoidable(problem: Problem) -> list[int]:
+    """Values that every answer computes, ascending.
+
+    A value needs what all its kernels need; sets shrink from "everything" to the greatest fixed point, which is also
+    right where values lead back to themselves.
+    """
+    free = {value for value, _ in problem.given} | problem.resident
+    roots = [value for value, _ in problem.roots if value not in free]
+    if problem.values > MOST_VALUES:
+        return sorted(set(roots))
+    kernels: dict[int, list[list[int]]] = defaultdict(list)
+    readers: dict[int, dict[int, None]] = defaultdict(dict)
+    for kernel in problem.kernels:
+        if kernel.value not in free:
+            operands = [read.value for read in kernel.reads if read.value not in free]
+            kernels[kernel.value].append(operands)
+            for operand in operands:
+                readers[operand][kernel.value] = None
+    everything = (1 << problem.values) - 1
+    needed = dict.fromkeys(kernels, everything)
+    todo = list(kernels)
+    waiting = set(todo)
+    while todo:
+        value = todo.pop()
+        waiting.discard(value)
+        common = everything
+        for operands in kernels[value]:
+            mine = 0
+            for operand in operands:
+                mine |= needed.get(operand, everything)
+            common &= mine
+        common |= 1 << value
+        if common != needed[value]:
+            needed[value] = common
+            for reader in readers[value]:
+                if reader not in waiting:
+                    waiting.add(reader)
+                    todo.append(reader)
+    found = 0
+    for root in roots:
+        found |= needed.get(root, 0)
+    return [value for value in range(problem.values) if found >> value & 1]
+
+
+def least_load(problem: Problem) -> int:
+    """The least load of the busiest device: the dearest of the cheapest kernels, or all their work shared out.
+
+    For any weights of devices that are 1 together, the weighted sum of loads is at most the largest, and each value
+    that must be computed adds at least the least of its weighted kernels. The weights move towards the busy devices.
+    """
+    devices = sorted({problem.targets[kernel.target].device for kernel in problem.kernels})
+    place = {device: number for number, device in enumerate(devices)}
+    costs: dict[int, dict[int, int]] = {value: {} for value in unavoidable(problem)}
+    for kernel in problem.kernels:
+        mine = costs.get(kernel.value)
+        if mine is not None:
+            device = place[problem.targets[kernel.target].device]
+            mine[device] = min(kernel.cost, mine.get(device, kernel.cost))
+    rows = [mine for mine in costs.values() if mine]
+    best = max((min(mine.values()) for mine in rows), default=0)
+    price = [1 / len(devices)] * len(devices)
+    for turn in range(_ROUNDS):
+        weights = [math.floor(p * _WHOLE) for p in price]
+        weights[0] += _WHOLE - sum(weights)
+        total, loads = 0, [0] * len(devices)
+        for mine in rows:
+            cost, device = min((cost * weights[device], device) for device, cost in mine.items())
+            total += cost
+            loads[device] += mine[device]
+        best = max(best, -(-total // _WHOLE))
+        highest = max(loads, default=0)
+        if not highest:
+            break
+        step = 2.0 / (turn + 2)
+        price = [p * math.exp(step * load / highest) for p, load in zip(price, loads, strict=True)]
+        whole = sum(price)
+        price = [p / whole for p in price]
+    return best
