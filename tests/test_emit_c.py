@@ -104,7 +104,7 @@ def test_tiles_for_narrow_vectors_run_on_this_processor():
         check([case() for case in cases[:6]], lanes=lanes)
 
 
-@pytest.mark.parametrize("every", [pytest.param(6, id="some"), pytest.param(1, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize("every", [pytest.param(12, id="some"), pytest.param(1, marks=pytest.mark.slow, id="all")])
 def test_node_cases(every):
     cases = [case for case in node_programs(every) if not host_operators(case[1])]
     assert len(cases) > 2000 // every
@@ -464,12 +464,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from bad_input import outside
 from test_emit_c import PRODUCTS, SANITIZERS, check, random_programs
-check([*random_programs(40), *(case() for case in PRODUCTS.values()), *outside()], (*SANITIZERS, *sys.argv[2:]))
+programs = [*random_programs(int(sys.argv[2])), *(case() for case in PRODUCTS.values()), *outside()]
+check(programs, (*SANITIZERS, *sys.argv[3:]))
 print("clean")
 """
 
 
-def test_addresses_and_operations_are_clean(tmp_path):
+@pytest.mark.parametrize("programs", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_addresses_and_operations_are_clean(programs, tmp_path):
     command = find_compiler()
     clang = "clang" in compiler_version(command)
     names = (f"libclang_rt.asan-{platform.machine()}.so",) if clang else ("libasan.so", "libubsan.so")
@@ -488,6 +490,7 @@ def test_addresses_and_operations_are_clean(tmp_path):
         "REWRITE_ENGINE_CACHE": str(tmp_path),
         "REWRITE_ENGINE_THREADS": "2",
     }
-    run = [sys.executable, "-c", SANITIZED, str(Path(__file__).parent), *(["-shared-libasan"] if clang else [])]
+    further = ["-shared-libasan"] if clang else []
+    run = [sys.executable, "-c", SANITIZED, str(Path(__file__).parent), str(programs), *further]
     result = subprocess.run(run, capture_output=True, text=True, env=environment, check=False)
     assert result.stdout.strip() == "clean", result.stderr[-2000:]

@@ -97,20 +97,22 @@ def compare(seeds: range, cyclic: bool) -> Counter[str]:
     return seen
 
 
-def test_bound_optimum_and_cost_against_brute_force() -> None:
-    """200 problems of up to 8 operators: all of them are solved to proven optimality (at least 95 % are asked for)."""
-    seen = compare(range(240), cyclic=False)
-    assert seen["compared"] >= 200
+@pytest.mark.parametrize("problems", [120, pytest.param(240, marks=pytest.mark.slow)])
+def test_bound_optimum_and_cost_against_brute_force(problems: int) -> None:
+    """Problems of up to 8 operators: all of them are solved to proven optimality (at least 95 % are asked for)."""
+    seen = compare(range(problems), cyclic=False)
+    assert seen["compared"] >= problems * 5 // 6
     assert seen["optimal"] >= 0.95 * seen["compared"]
     for kind in ("several launches", "copies", "several results"):
-        assert seen[kind] >= 30, seen
-    assert seen["computed twice"] >= 3, seen
+        assert seen[kind] >= problems // 8, seen
+    assert seen["computed twice"] >= problems // 80, seen
 
 
-def test_logical_cycles_against_brute_force() -> None:
-    seen = compare(range(70), cyclic=True)
-    assert seen["compared"] >= 50
-    assert seen["optimal"] >= 20, seen
+@pytest.mark.parametrize("problems", [35, pytest.param(70, marks=pytest.mark.slow)])
+def test_logical_cycles_against_brute_force(problems: int) -> None:
+    seen = compare(range(problems), cyclic=True)
+    assert seen["compared"] >= problems * 5 // 7
+    assert seen["optimal"] >= problems * 2 // 7, seen
 
 
 def test_harmless_cycles() -> None:
