@@ -423,6 +423,21 @@ def test_too_little_memory_is_a_limit(cli, monkeypatch):
     assert cli("check", FIVE_ERRORS) == (3, "", "rewrite-engine: error: there is not enough memory\n")
 
 
+@pytest.mark.parametrize(
+    ("redirected", "status", "said"),
+    [
+        (">&-", 1, "1 file: 7 errors, 0 warnings\n"),
+        ("2>&-", 1, ""),
+        (">&- 2>&-", 1, ""),
+        ("> /dev/full", 2, "rewrite-engine: error: cannot write the output: No space left on device\n"),
+    ],
+)
+def test_output_that_goes_nowhere(redirected, status, said):
+    command = f'exec "{sys.executable}" -m rewrite_engine check "{FIVE_ERRORS}" {redirected}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, said)
+
+
 def test_an_interrupted_search_leaves_nothing(tmp_path):
     length = 4000
     text = f"g (float[1, 8] x0) => (float[1, 8] x{length}) {{"

@@ -213,6 +213,7 @@ def test_what_the_rules_do_not_allow_is_one_clear_error(module, rules, data, edi
         (lambda data: data.pop("schema"), "expected schema .*, found `None`; `place -o DIR` writes such a file"),
         (lambda data: data.update(model=None), "expected the `sha256` of the model"),
         (lambda data: data.update(kernels={}), "expected a list `kernels`, found dict"),
+        (lambda data: data.update(rules=3), "expected a list `rules`, found int"),
         (lambda data: data["kernels"].insert(0, 3), "kernel 0: expected an object, found int"),
         (lambda data: data["kernels"][0].pop("target"), r"kernel 0 \(`.*`\): expected a text `target`, found None"),
         (lambda data: data["kernels"][0].update(nodes="a"), "expected a list of names `nodes`, found 'a'"),
@@ -237,9 +238,10 @@ def test_another_model_and_other_rules(module, rules, written, tmp_path) -> None
     assert not api.reuse(module, rules, tmp_path / "p.json").warnings
     with pytest.raises(rw.RewriteError, match=r"cannot be read: .*; expected a placement\.json"):
         api.reuse(module, rules, tmp_path / "none.json")
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(rw.RewriteError, match=r"expected the JSON of a placement\.json"):
-        api.reuse(module, rules, tmp_path / "bad.json")
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(rw.RewriteError, match=r"expected the JSON of a placement\.json"):
+            api.reuse(module, rules, tmp_path / "bad.json")
 
 
 # ---------------------------------------------------------------- comparing

@@ -22,8 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _mute()
         return 0
+    except OSError as error:  # what is read and written by name has messages of its own: this is our output
+        _mute()
+        print(f"rewrite-engine: error: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        return 2
     except BaseException as error:
         if not _interrupted(error):
             raise
@@ -31,11 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def _mute() -> None:
+    """What is still to be printed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     from rewrite_engine.cli.parser import build_parser
     from rewrite_engine.cli.text import paint
     from rewrite_engine.diagnostics import LimitReached, PatError, RewriteError
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open to the end)
     options = build_parser().parse_args(arguments)
     try:
         status: int = options.run(options)

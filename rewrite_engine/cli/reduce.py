@@ -59,5 +59,5 @@ def _steps(path: str) -> list[Step]:
         return [Step(**{**row, "names": tuple(row["names"])}) for row in rows]
     except OSError as error:
         raise RewriteError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise RewriteError(f"{path} holds no steps; expected what `reduce --json` prints") from None

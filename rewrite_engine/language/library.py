@@ -140,9 +140,9 @@ def _patterns(names: Scope, later: Later, known: Sequence[CoreRule], texts: Mapp
     return [place[pattern.span] for pattern in names.all_patterns()]
 
 
-def _amount(expr: Expr, names: Scope, target: scope.TargetScope | None) -> Fraction:
+def _amount(expr: Expr, names: Scope, target: scope.TargetScope | None, *, positive: bool = False) -> Fraction:
     """The amount of a number that no match enters. The check has looked at it; settings may have changed it since."""
-    found = amount(expr, names, target)
+    found = amount(expr, names, target, positive=positive)
     if isinstance(found, Problem):
         raise RewriteError(f"{found.span}: {found.message}")
     return found
@@ -182,8 +182,8 @@ def _targets(names: Scope) -> tuple[TargetSpec, ...]:
             name=target.name,
             device=target.device,
             launch=_amount(target.launch, names, target) if target.launch else Fraction(0),
-            flops=_amount(target.flops, names, target) if target.flops else None,
-            bandwidth=_amount(target.bandwidth, names, target) if target.bandwidth else None,
+            flops=_amount(target.flops, names, target, positive=True) if target.flops else None,
+            bandwidth=_amount(target.bandwidth, names, target, positive=True) if target.bandwidth else None,
             span=target.span,
         )
         for target in names.targets.values()

@@ -9,7 +9,7 @@ from rewrite_engine.diagnostics import Problem, RewriteError, did_you_mean
 from rewrite_engine.language import syntax, units
 from rewrite_engine.language.dimensions import COST_NAMES, MismatchAt, check_dimension, dimension_of
 from rewrite_engine.language.parsing import parse_value
-from rewrite_engine.language.scope import Scope, TargetScope
+from rewrite_engine.language.scope import HOST, Scope, TargetScope
 from rewrite_engine.language.syntax import DeviceDecl, Expr, LinkDecl
 from rewrite_engine.language.units import Dimension
 
@@ -74,6 +74,8 @@ def _known(scope: Scope) -> str:
 def _limited(target: TargetScope, field: str, value: Expr, path: str, text: str) -> TargetScope:
     if field == "launch":
         _expect(value, units.TIME, path, text)
+        if target.name == HOST:
+            raise RewriteError(f"--set {path}: target `host` has launch 0: it starts no regions")
         return replace(target, launch=value)
     if field == "flops":
         _expect(value, units.FLOP_RATE, path, text)

@@ -62,7 +62,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RewriteError(f"{path}: cannot be read: {error.strerror or error}; expected a placement.json") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RewriteError(f"{path}: expected the JSON of a placement.json: {error}") from error
     reuse(data, str(path))
     return dict(data)
@@ -78,6 +78,8 @@ def reuse(data: object, where: str = "placement") -> Reuse:
         raise RewriteError(f"{where}: expected the `sha256` of the model in `model`, found {model!r:.80}")
     if not isinstance(kernels, list):
         raise RewriteError(f"{where}: expected a list `kernels`, found {type(kernels).__name__}")
+    if not isinstance(rules, list):
+        raise RewriteError(f"{where}: expected a list `rules`, found {type(rules).__name__}")
     rows = tuple(_row(where, number, row) for number, row in enumerate(kernels))
     for name, count in Counter(row.id for row in rows).items():
         if count > 1:
