@@ -1,5 +1,6 @@
 """The NumPy executor against the interpreter that walks the definition, and what it promises about arrays."""
 
+import itertools
 import math
 import tracemalloc
 
@@ -70,6 +71,29 @@ def test_a_guard_that_is_not_the_border_of_the_tensor(guard, size):
     (found,) = run(builder.program([y]), [np.array([[10], [20], [30]], np.float32)])
     shifted = [10, 10, 20, 30, 30, 30]
     assert found[:, -1].tolist() == [shifted[i] if first <= i < end else 7 for i in range(6)]
+
+
+FACTORS = {
+    "a row": lambda x, w, n, m, i, c: select(i < 2, x[n, c, i] - 1, 0) * w[m, c],
+    "a row and a column": lambda x, w, n, m, i, c: select(i < 2, x[n, c, i] - 1, 3) * select(m < 1, w[m, c] + 1, 2),
+    "a batch": lambda x, w, n, m, i, c: select(i < 2, x[n, c, i] - 1, 3) * select(n < 1, w[m, c] + 1, x[n, c, m]),
+    "a batch of both": lambda x, w, n, m, i, c: select(n < 1, x[n, c, i] - 1, 3) * select(n < 1, w[m, c] + 1, 2),
+}
+
+
+@pytest.mark.parametrize("body", FACTORS.values(), ids=FACTORS.keys())
+@pytest.mark.parametrize("sizes", list(itertools.product((1, 2), (1, 2), (1, 3, 4))))
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_factors_that_are_one_number_over_a_box(body, sizes, dtype):
+    """Where a condition is false for a whole box, a factor no longer depends on the iterators that it has elsewhere."""
+    n, m, i = sizes
+    builder = Builder()
+    x, w = builder.input((n, 3, 4), dtype), builder.input((m, 3), dtype)
+    program = builder.program([builder.compute((n, m, i), lambda *at: body(x, w, *at), (3,), "sum")])
+    a, b = (np.random.default_rng(0).integers(-4, 5, shape).astype(dtype) for shape in ((n, 3, 4), (m, 3)))
+    (found,) = run(program, [a, b])
+    (wanted,) = run(program, [a, b], interpret)
+    assert np.array_equal(found, wanted)
 
 
 def test_temporaries_are_not_kept_alive():

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_node_cases import assert_close, reference, run_node, runtime
 
+from rewrite_engine.loops.build import Builder
 from rewrite_engine.loops.operators import OPERATORS, Unsupported, operator_compute
 
 NEEDED = """
@@ -353,3 +354,38 @@ def test_a_shape_that_is_an_input_must_be_known() -> None:
     x, shape = builder.input([2, 3], "float32"), builder.input([1], "int64")
     with pytest.raises(NeedsValue):
         operator_compute("Reshape")(builder, [x, shape], {"allowzero": 0})
+
+
+def _negative_attention(b: Builder) -> None:
+    q = b.input((1, 2, 3, 4), "float32")
+    attributes = {"scale": -0.5, "q_num_heads": 0, "kv_num_heads": 0, "softcap": 0.0, "is_causal": 0}
+    OPERATORS["Attention"](b, [q, q, q], attributes)
+
+
+def _small_float_product(b: Builder, op: str, codes: tuple[str, str, str], attributes: dict[str, object]) -> None:
+    shape = (1, 1, 2, 2) if op == "QLinearConv" else (2, 2)
+    s = b.input((), "float32")
+    x, w = b.input(shape, codes[0]), b.input(shape, codes[1])
+    zeros = [b.input((), name) for name in codes]
+    OPERATORS[op](b, [x, s, zeros[0], w, s, zeros[1], s, zeros[2]], attributes)
+
+
+CONV = {"group": 1, "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("small", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(("op", "attributes"), [("QLinearMatMul", {}), ("QLinearConv", CONV)])
+def test_sums_of_codes_that_are_floats_are_refused(
+    op: str, attributes: dict[str, object], place: int, small: str
+) -> None:
+    codes = ("int8", "int8", "int8")
+    _small_float_product(Builder(), op, codes, attributes)
+    codes = (*codes[:place], small, *codes[place + 1 :])  # type: ignore[assignment]
+    with pytest.raises(Unsupported, match=f"{op} of {small}"):
+        _small_float_product(Builder(), op, codes, attributes)
+
+
+def test_attention_with_a_negative_scale_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"negative scale \(-0.5\)"):
+        _negative_attention(Builder())

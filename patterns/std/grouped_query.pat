@@ -19,8 +19,10 @@ pattern gqa_past(q, k, v, past_k, past_v, scale, mask?) = (gqa(q, keys, values, 
 ## The operator shares heads by itself, in rows of as many. A mask may leave a row without any key only where NaNs are
 ## guarded against, see `fuse_sdpa_masked`.
 rule fuse_gqa reassociates: sdpa(q, repeated(k), repeated(v), scale, none) => Attention(q, k, v, scale=scale)
+  if scale > 0
 rule fuse_gqa_guarded reassociates: sdpa_guarded(q, repeated(k), repeated(v), scale, mask)
   => Attention(q, k, v, mask, scale=scale)
+  if scale > 0
 
 test "heads repeated":
   Reshape(Expand(Unsqueeze(k: float32[2, 2, 9, 8], [2]), [2, 2, 3, 9, 8]), [2, 6, 9, 8]) is repeated
@@ -87,3 +89,14 @@ test "a mask that may leave a row without a key":
   where kt = Transpose(Reshape(Expand(Unsqueeze(k: float32[2, 2, 9, 8], [2]), [2, 2, 3, 9, 8]), [2, 6, 9, 8]),
                        perm=[0, 1, 3, 2]);
         repeated_v = Reshape(Expand(Unsqueeze(v: float32[2, 2, 9, 4], [2]), [2, 2, 3, 9, 4]), [2, 6, 9, 4])
+test "shared heads whose scores are turned around": MatMul(Softmax(Mul(MatMul(q: float32[2, 6, 5, 8], kt), -0.5)), wide_v)
+  is not fuse_gqa
+  where kt = Transpose(Reshape(Expand(Unsqueeze(k: float32[2, 2, 9, 8], [2]), [2, 2, 3, 9, 8]), [2, 6, 9, 8]),
+                       perm=[0, 1, 3, 2]);
+        wide_v = Reshape(Expand(Unsqueeze(v: float32[2, 2, 9, 4], [2]), [2, 2, 3, 9, 4]), [2, 6, 9, 4])
+test "shared heads, a mask, a scale of nothing":
+  MatMul(Where(IsNaN(p), const zero: float32[] = 0, p), wide_v) is not fuse_gqa_guarded
+  where kt = Transpose(Reshape(Expand(Unsqueeze(k: float32[2, 2, 9, 8], [2]), [2, 2, 3, 9, 8]), [2, 6, 9, 8]),
+                       perm=[0, 1, 3, 2]);
+        p = Softmax(Add(Mul(MatMul(q: float32[2, 6, 5, 8], kt), 0), m: float32[5, 9]), axis=-1);
+        wide_v = Reshape(Expand(Unsqueeze(v: float32[2, 2, 9, 4], [2]), [2, 2, 3, 9, 4]), [2, 6, 9, 4])

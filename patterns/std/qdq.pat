@@ -43,13 +43,13 @@ rule zero_decoded: decoded(encoded(const c, s, z), s, z) => c
   if all(c == 0) and z.dtype in whole and ordinary(s)
 
 ## What an activation cuts off, the quantiser cuts off as well, where its range starts there. A quarter of a step is
-## within what rounding forgives.
+## within what rounding forgives. Compared in half precision, a bound could be a whole step off.
 rule relu_in_quantiser: QuantizeLinear(Relu(x), const s, const z) as q => QuantizeLinear(x, s, z, like q)
   if all(z == lowest(q.dtype))
 rule clip_in_quantiser: QuantizeLinear(Clip(x, const low?, const high?), const s, const z) as q
   => QuantizeLinear(x, s, z, like q)
-  if q.dtype in whole and all(low <= s * (lowest(q.dtype) - z + 0.25))
-     and all(high >= s * (highest(q.dtype) - z - 0.25))
+  if q.dtype in whole and all(cast(low, float32) <= s * (lowest(q.dtype) - z + 0.25))
+     and all(cast(high, float32) >= s * (highest(q.dtype) - z - 0.25))
 
 test "a value": DequantizeLinear(x: int8[8], const s: float32[] = 0.5, const z: int8[] = 3) is decoded
 test "codes": QuantizeLinear(v: float32[8], const s: float32[] = 0.5, const z: int8[] = 3) is encoded
@@ -213,3 +213,14 @@ test "a bound above what the range starts with":
 test "floats of eight bits, which may overflow":
   place QuantizeLinear(Clip(x: float32[8], -500, 500), const s: float32[] = 1, const z: float8_e4m3fn[] = 0, saturate=0)
   => QuantizeLinear(Clip(x, -500, 500), s, z, saturate=0) on host
+test "a bound that half precision takes for the start of the range":
+  place QuantizeLinear(Clip(x: float16[8], -8192), const s: float16[] = 0.25, const z: int16[] = 1)
+  => QuantizeLinear(Clip(x, -8192), s, z) on host
+test "a bound that half precision takes for the end of the range":
+  place QuantizeLinear(Clip(x: float16[8], -60000, 8192), const s: float16[] = 0.25, const z: int16[] = -2)
+  => QuantizeLinear(Clip(x, -60000, 8192), s, z) on host
+test "relu6 in the quantiser in half precision":
+  QuantizeLinear(Clip(x: float16[8], 0, 6), const s: float16[] = 0.0235, const z: uint8[] = 0) => QuantizeLinear(x, s, z)
+test "the other bound in the quantiser":
+  QuantizeLinear(Clip(x: float32[8], none, 1), const s: float32[] = 0.0078125, const z: int8[] = 0)
+  => QuantizeLinear(x, s, z)

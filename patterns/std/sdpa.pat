@@ -35,12 +35,13 @@ rule columns_of_keys: Transpose(x, perm=[0, 2, 3, 1]) => Transpose(Transpose(x, 
 ## A mask of the keys that may not be seen.
 rule blocked_to_seen: Where(blocked, -inf, s) => Where(Not(blocked), s, -inf)
 
-## The operator gives zeros for a row that sees no key.
-rule fuse_sdpa reassociates: sdpa(q, k, v, scale, none) => Attention(q, k, v, scale=scale)
+## The operator takes the root of its scale, and gives zeros for a row that sees no key.
+rule fuse_sdpa reassociates: sdpa(q, k, v, scale, none) => Attention(q, k, v, scale=scale) if scale > 0
 rule fuse_sdpa_guarded reassociates: sdpa_guarded(q, k, v, scale, mask) => Attention(q, k, v, mask, scale=scale)
+  if scale > 0
 ## Here such a row is NaN.
 rule fuse_sdpa_masked approximates: sdpa_plain(q, k, v, scale, mask) => Attention(q, k, v, mask, scale=scale)
-  if present(mask)
+  if present(mask) and scale > 0
 
 test "columns by one permutation": Transpose(k: float32[2, 4, 16, 8], perm=[0, 1, 3, 2]) is key_columns
 test "columns, batch and heads as one axis":
@@ -132,3 +133,12 @@ test "what is blocked but not quite stays":
 test "no mask is no approximation":
   MatMul(Softmax(MatMul(q: float32[2, 4, 16, 8], key_columns(k: float32[2, 4, 9, 8]))), v: float32[2, 4, 9, 5])
   is not fuse_sdpa_masked
+test "scores that are turned around":
+  MatMul(Softmax(Mul(MatMul(q: float32[2, 4, 16, 8], key_columns(k: float32[2, 4, 9, 8])), -0.5)),
+         v: float32[2, 4, 9, 5]) is not fuse_sdpa
+test "scores that are turned around, rows of nothing":
+  MatMul(Where(IsNaN(p), const zero: float32[] = 0, p), v: float32[2, 4, 9, 5]) is not fuse_sdpa_guarded
+  where p = Softmax(Div(MatMul(q: float32[2, 4, 16, 8], key_columns(k: float32[2, 4, 9, 8])), -2), axis=-1)
+test "scores that are turned around, a mask":
+  MatMul(Softmax(Add(Mul(MatMul(q: float32[2, 4, 16, 8], key_columns(k: float32[2, 4, 9, 8])), 0), m: float32[16, 9])),
+         v: float32[2, 4, 9, 5]) is not fuse_sdpa_masked

@@ -104,7 +104,8 @@ def multiply(spec: Contraction, left: Array, right: Array, axes: Sequence[Expr],
     with np.errstate(all="ignore"):
         product = _exact_product(a, b) if np.issubdtype(a.dtype, np.integer) else np.matmul(a, b)
     order = (*batch, *rows, *columns)
-    wide = product.reshape([extent[axis] for axis in order])
+    lead = [extent[axis] for axis in batch]  # over the box both factors may be the same for all of the batch
+    wide = np.broadcast_to(product, [*lead, *product.shape[-2:]]).reshape([extent[axis] for axis in order])
     parallel = [axis for axis in axes if axis in order]
     sorted_axes = wide.transpose([order.index(axis) for axis in parallel])
     kept = [axis for axis in axes if axis not in depth]

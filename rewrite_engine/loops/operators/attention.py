@@ -60,6 +60,8 @@ def split_heads(b: Builder, x: Tensor, heads: int) -> Tensor:
 
 def _scores(b: Builder, q: Tensor, k: Tensor, scale: float) -> Tensor:
     """q . k * scale, [batch, query heads, queries, keys]; query heads share key heads in equal consecutive groups."""
+    if scale < 0:
+        raise Unsupported(f"Attention with a negative scale ({scale:g}), whose root is taken")
     group = q.shape[1] // k.shape[1]
     root = math.sqrt(scale)
 

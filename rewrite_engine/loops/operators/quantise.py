@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rewrite_engine.loops.build import Builder, Tensor
+from rewrite_engine.loops.build import Builder, Tensor, Unsupported
 from rewrite_engine.loops.dtypes import is_float, is_integer, limits
 from rewrite_engine.loops.expr import Expr, call, cast, maximum, minimum
 from rewrite_engine.loops.operators.common import (
@@ -102,8 +102,16 @@ def _requantised(b: Builder, total: Tensor, scales: tuple[Tensor, Tensor], scale
     return b.map(element, total, *scales, scale, zero_point, dtype=zero_point.dtype)
 
 
+def _check_whole(op: str, *codes: Tensor) -> None:
+    """Codes are summed as whole numbers; what sums of eight-bit floats are, ONNX does not say."""
+    for tensor in codes:
+        if not is_integer(tensor.dtype):
+            raise Unsupported(f"{op} of {tensor.dtype}")
+
+
 def _qlinear_matmul(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero_point = (required(inputs, k) for k in range(8))
+    _check_whole("QLinearMatMul", x, y, zero_point)
     total = matmul(
         b,
         shifted(b, x, per_axis(b, x_zero, x.rank, -2)),
@@ -116,6 +124,7 @@ def _qlinear_matmul(b: Builder, inputs: Operands, attributes: Attributes) -> lis
 def _qlinear_conv(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero_point = (required(inputs, k) for k in range(8))
     bias = optional(inputs, 8)
+    _check_whole("QLinearConv", x, w, zero_point)
     total = convolve(b, shifted(b, x, x_zero), shifted(b, w, per_axis(b, w_zero, w.rank, 0)), attributes, "int32")
     if bias is not None:
         total = b.map(lambda v, c: v + c, total, per_axis(b, bias, total.rank, 1))

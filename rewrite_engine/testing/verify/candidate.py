@@ -120,6 +120,9 @@ def _scaled(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) 
     zero, scale = inputs[2] if len(inputs) > 2 else None, inputs[1]
     if zero is not None and scale is not None and zero.shape != scale.shape:
         return "a zero point has the shape of the scale"
+    axis, rank = int(attributes.get("axis", 1)), len(inputs[0].shape or ()) if inputs[0] is not None else 0
+    if scale is not None and scale.shape not in ((), (1,)) and not -rank <= axis < rank:
+        return "there is no such axis"
     return _positive(constants, ((1, 2),))
 
 
