@@ -27,17 +27,21 @@ if TYPE_CHECKING:
         place,
         reuse,
         supports,
+        what_if,
         with_capabilities,
     )
+    from rewrite_engine.backend.bindings import Bindings
+    from rewrite_engine.bindings import compile_bindings
     from rewrite_engine.diagnostics import PatError, RewriteError
     from rewrite_engine.graph import bundled_model
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Explanation", "MatchedNode", "Matches", "Module", "PatError", "Placement", "RewriteError",
-           "RuleSet", "bundled_model", "compile", "explain", "load", "load_rules", "match", "place", "reuse",
-           "supports", "with_capabilities"]  # fmt: skip
+__all__ = ["Bindings", "Bundle", "Explanation", "MatchedNode", "Matches", "Module", "PatError", "Placement",
+           "RewriteError", "RuleSet", "bundled_model", "compile", "compile_bindings", "explain", "load", "load_rules",
+           "match", "place", "reuse", "supports", "what_if", "with_capabilities"]  # fmt: skip
 
-_HOMES = {"PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
+_HOMES = {"Bindings": "rewrite_engine.backend.bindings", "compile_bindings": "rewrite_engine.bindings",
+          "PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
           "bundled_model": "rewrite_engine.graph"}  # fmt: skip
 
 

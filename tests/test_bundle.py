@@ -183,6 +183,23 @@ def test_extra_files_stay_in_the_folder(tmp_path: Path, path: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("dtype", ["<i8", "=i8", ">i8", "float32", "bool", "bfloat16", "int4"])
+def test_arrays_are_stored_by_what_they_are_and_not_by_how_they_came(tmp_path: Path, dtype: str) -> None:
+    """Libraries make dtypes that equal NumPy's own and are not the same object; bytes may come in the other order."""
+    plain = numpy_dtype(np.dtype(dtype).name if dtype[0] in "<=>" else dtype)
+    array = np.arange(6).reshape(2, 3).astype(plain)
+    given = [array, array.astype(dtype)] if dtype[0] in "<=>" else [array]
+    if plain.isbuiltin == 1:
+        given.append(array.astype(plain.newbyteorder("=")))
+    for number, each in enumerate(given):
+        write_npz(tmp_path / f"{number}.npz", {"x": each})
+        found = read_npz(tmp_path / f"{number}.npz", {"x": TensorType(plain.name, (2, 3))})["x"]
+        assert found.dtype == plain and np.array_equal(found.astype(int), array.astype(int))
+        write_npz(tmp_path / "again.npz", {"x": found})
+        first = (tmp_path / "0.npz").read_bytes()
+        assert first == (tmp_path / f"{number}.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
+
+
 @pytest.mark.parametrize("name", [*OWN_FILES, "kernels/npu_relu_1.json"])
 def test_missing_and_damaged_files_are_named(tmp_path: Path, name: str) -> None:
     small_bundle().save(tmp_path / "out")

@@ -35,7 +35,8 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         for name in sorted(arrays):
             member = zipfile.ZipInfo(f"{name}.npy", _TIMESTAMP)
             array = np.asarray(arrays[name], order="C")
-            bits = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+            own = array.dtype.isbuiltin == 2  # 0 is what some libraries make of NumPy's own: the same letters
+            bits = array.view(f"u{array.dtype.itemsize}") if own else array.astype(array.dtype.name, copy=False)
             with archive.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, bits, version=(1, 0), allow_pickle=False)
 

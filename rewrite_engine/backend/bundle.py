@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from rewrite_engine.backend.bundle_reader import (
     PARAMETERS_TVM,
     SCHEMA,
     check_replaceable,
+    holds_bindings,
     read_parts,
 )
 from rewrite_engine.backend.c_kernels import KERNELS_C, LANES, CKernels, emit_kernels
@@ -53,6 +55,9 @@ from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.loops.compiler import build_text
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.operators.types import TensorType
+
+if TYPE_CHECKING:
+    from rewrite_engine.backend.bindings import Bindings
 
 NO_ARTIFACTS: Mapping[str, Artifact] = {}
 NO_OPTIONS: Mapping[str, str] = {}
@@ -223,12 +228,17 @@ class Bundle:
             (temporary / MANIFEST).write_bytes(json_bytes(_manifest(temporary, [*files, PARAMETERS])))
 
     @classmethod
-    def open(cls, folder: str | Path, generators: Sequence[CodeGenerator] = ()) -> Bundle:
+    def open(cls, folder: str | Path, generators: Sequence[CodeGenerator] = ()) -> Bundle | Bindings:
         """The bundle in `folder`. `generators` load the kernels that they made; others are looked for as plug-ins.
 
+        A folder with several bindings of a dynamic model gives `Bindings`, whose `run` picks one by its inputs.
         Raises RewriteError when it is not a bundle, a file is missing or differs from its sha256, or it does not hold.
         """
         root = Path(folder)
+        if holds_bindings(root):
+            from rewrite_engine.backend.bindings import Bindings  # which opens bundles
+
+            return Bindings.open(root, generators)
         parts = read_parts(root)
         values = {field.name: getattr(parts, field.name) for field in fields(parts)}
         bundle = cls(**values, generators=tuple(generators))

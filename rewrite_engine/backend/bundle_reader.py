@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rewrite_engine.backend.archive import read_npz, sha256
+from rewrite_engine.backend.bindings_json import BINDINGS, read_bindings
 from rewrite_engine.backend.c_kernels import KERNELS_C, CKernels, read_c_kernels
 from rewrite_engine.backend.codegen import Artifact
 from rewrite_engine.backend.functions import Function
@@ -114,13 +115,29 @@ def check_replaceable(folder: Path) -> None:
     if not found:
         return
     advice = "choose another folder or empty it first"
-    if MANIFEST not in found:
+    if MANIFEST not in found and BINDINGS not in found:
         raise RewriteError(f"{folder} is there and is not a bundle (it has no {MANIFEST}); {advice}")
-    listed = read_manifest(folder)
-    foreign = [path for path in found if path not in listed and path != MANIFEST]
+    listed = _listed(folder)
+    foreign = [path for path in found if path not in listed]
     if foreign:
         names = ", ".join(foreign[:3])
         raise RewriteError(f"{folder} is an earlier bundle, but holds other files too ({names}); {advice}")
+
+
+def holds_bindings(folder: Path) -> bool:
+    """Whether a folder is one of several bindings, each with a bundle of its own."""
+    return (folder / BINDINGS).is_file() and not (folder / MANIFEST).exists()
+
+
+def _listed(folder: Path) -> set[str]:
+    """Paths of all files of an earlier bundle, or of all its bindings; what is missing is not there to be kept."""
+    if not holds_bindings(folder):
+        return {MANIFEST, *read_manifest(folder)}
+    paths = {BINDINGS}
+    for row in read_bindings(folder):
+        if (folder / row.folder / MANIFEST).is_file():
+            paths.update(f"{row.folder}/{path}" for path in (MANIFEST, *read_manifest(folder / row.folder)))
+    return paths
 
 
 def _check_file(root: Path, path: str, digest: str) -> None:

@@ -63,7 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
                       help="append tests for what no test makes match (with --json: print them)")  # fmt: skip
     test.add_argument("--no-verify", action="store_true", help="run the tests only")
     test.add_argument("--tier", type=int, choices=[1, 2, 3], default=3,
-                      help="verify shapes and dtypes (1), in exact algebra too (2), in floats too (3, the default)")  # fmt: skip
+                      help="verify shapes and dtypes (1), in exact algebra too (2), "
+                      "in floats too (3, the default)")  # fmt: skip
     test.add_argument("--examples", type=_positive, default=24, metavar="N",
                       help="matches that are judged for each rule (default 24)")  # fmt: skip
     test.add_argument(
@@ -81,6 +82,8 @@ def build_parser() -> argparse.ArgumentParser:
     place.add_argument("-o", "--output", metavar="DIR", help="write placement.json, search.json and model.onnx there")
     place.add_argument("--compare", metavar="OLD.json", help="print what changed since another placement of the model")
     _reused(place)
+    place.add_argument("--what-if", action="store_true",
+                       help="print what faster links, smaller launches and more memory would save")  # fmt: skip
     place.add_argument("--problem", metavar="FILE", help="write the placement problem for other solvers: .json or .mps")
     _model_options(place)
 
@@ -93,11 +96,14 @@ def build_parser() -> argparse.ArgumentParser:
     compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
                           help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
     _reused(compile_)
-    _model_options(compile_)
+    _model_options(compile_, "NAME=SIZE[,SIZE…]", "bind a dimension; several sizes: a bundle for each (repeatable)")
 
     run = verb("run", "run a bundle", "run", "run")
     run.add_argument("bundle", metavar="BUNDLE")
     run.add_argument("--input", metavar="F.npz", help="inputs by name (default: seeded random ones)")
+    run.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE",
+                     help="of a bundle with several bindings, the one to run (default: that of the inputs, else the "
+                     "first)")  # fmt: skip
     run.add_argument("--output", metavar="F.npz", help="write the outputs there")
     run.add_argument("--check", action="store_true", help="compare with ONNX Runtime on two seeds")
     run.add_argument("--tolerance", type=_tolerance, metavar="E",
@@ -126,7 +132,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model_options(sub: argparse.ArgumentParser) -> None:
+def _model_options(
+    sub: argparse.ArgumentParser, dim: str = "NAME=SIZE", dim_help: str = "bind a dimension (repeatable)"
+) -> None:
     """What `match`, `explain`, `place` and `compile` share."""
     sub.add_argument("model", metavar="MODEL.onnx")
     sub.add_argument(
@@ -143,7 +151,7 @@ def _model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--fallback", default="host", metavar="TARGET", help="for op-map (default host)")
     sub.add_argument("--pin", action="append", default=[], metavar="VALUE=PLACE",
                      help="compute a value on a target or device (repeatable)")  # fmt: skip
-    sub.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="bind a dimension (repeatable)")
+    sub.add_argument("--dim", action="append", default=[], metavar=dim, help=dim_help)
     sub.add_argument("--allow", default="exact,reassociates", metavar="KINDS",
                      help="kinds of rewrites: exact, reassociates, approximates (default the first two)")  # fmt: skip
     sub.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for the search")

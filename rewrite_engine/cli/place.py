@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from rewrite_engine import api
 from rewrite_engine.backend.memory import MemoryPlan
 from rewrite_engine.cli.summary import summary
 from rewrite_engine.cli.text import say
+from rewrite_engine.cli.values import pairs, single_sizes
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.export import to_json, to_mps
 from rewrite_engine.egraph.freeze import Explored
@@ -26,6 +27,10 @@ from rewrite_engine.placement.place import Placement
 
 def place(options: argparse.Namespace) -> int:
     """Places a model; prints the summary, or what changed since another placement; writes the files where asked."""
+    if options.what_if:
+        from rewrite_engine.cli.what_if import place_what_if
+
+        return place_what_if(options)
     if options.output:
         check_writable(options.output)
     module, placement, rules = _placed(options)
@@ -43,28 +48,22 @@ def place(options: argparse.Namespace) -> int:
 
 
 def compile_(options: argparse.Namespace) -> int:
-    """Places and lowers a model and writes its bundle."""
+    """Places and lowers a model and writes its bundle; one bundle for each choice of sizes, where there are several."""
     check_writable(options.output)
+    if any("," in text for text in options.dim):
+        from rewrite_engine.cli.bindings import compile_bindings
+
+        return compile_bindings(options)
     module, placement, rules = _placed(options)
     started = time.perf_counter()
-    host = {"host": _host(options.host)} if options.host else ()
-    bundle = api.compile(
-        module,
-        rules,
-        placement=placement,
-        targets=host,
-        engine=options.engine,
-        abi=options.abi,
-        standalone=options.standalone,
-    )
+    bundle = api.compile(module, rules, placement=placement, **compile_options(options))
     bundle.save(options.output)
     say(options, f"lowered and saved in {time.perf_counter() - started:.2f} s")
-    if bundle.library is None and options.engine == "auto":
-        say(options, "warning: no C compiler was found: kernels run in NumPy; install gcc or clang, or set CC")
+    warn_without_c(options, bundle)
     _show(options, placement, bundle.extra_files["placement.json"])
     if not options.json:
         print(f"bundle     {options.output}")
-        print(f"library    {_library(bundle)}")
+        print(f"library    {library_line(bundle)}")
         print("\n".join(memory_lines(bundle.plan)))
     return 0
 
@@ -100,7 +99,7 @@ def _problem_writer(path: Path) -> Callable[[Explored, Solution], None]:
 
 def load_model(options: argparse.Namespace) -> api.Module:
     """The model of a command, its dimensions bound."""
-    return api.load(options.model, dims=_sizes(options.dim))
+    return api.load(options.model, dims=single_sizes(options.dim))
 
 
 def place_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -109,9 +108,9 @@ def place_options(options: argparse.Namespace) -> dict[str, Any]:
         "strategy": options.strategy,
         "objective": options.objective,
         "targets": _names(options.targets),
-        "mapping": _pairs("--map", options.map),
+        "mapping": pairs("--map", options.map),
         "fallback": options.fallback,
-        "pins": _pairs("--pin", options.pin),
+        "pins": pairs("--pin", options.pin),
         "allow": _names(options.allow),
         "time_limit": options.time_limit,
         "gap": options.gap,
@@ -120,9 +119,25 @@ def place_options(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def compile_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The keywords of `api.compile`, beside the placement, that the options of `compile` say."""
+    return {
+        "targets": {"host": _host(options.host)} if options.host else (),
+        "engine": options.engine,
+        "abi": options.abi,
+        "standalone": options.standalone,
+    }
+
+
+def warn_without_c(options: argparse.Namespace, bundle: api.Bundle) -> None:
+    """A warning where kernels are not compiled and nobody asked for that."""
+    if bundle.library is None and options.engine == "auto":
+        say(options, "warning: no C compiler was found: kernels run in NumPy; install gcc or clang, or set CC")
+
+
 def load_rules(options: argparse.Namespace) -> api.RuleSet:
     """The rules of a command; their warnings go to stderr."""
-    rules = api.load_rules(*options.patterns, settings=_pairs("--set", options.set))
+    rules = api.load_rules(*options.patterns, settings=pairs("--set", options.set))
     for warning in rules.warnings:
         say(options, warning)
     return rules
@@ -137,7 +152,7 @@ def _show(options: argparse.Namespace, placement: Placement, report: bytes) -> N
         say(options, json.dumps({k: round(v, 3) for k, v in placement.seconds.items()}))
 
 
-def _library(bundle: api.Bundle) -> str:
+def library_line(bundle: api.Bundle) -> str:
     """What was compiled, by what."""
     if bundle.c_kernels is None:
         return "none: kernels run in NumPy"
@@ -161,29 +176,8 @@ def memory_lines(plan: MemoryPlan) -> list[str]:
 
 def _host(text: str) -> dict[str, str]:
     """`cc=…,cpu=…`: commas separate options, so that a command may hold spaces."""
-    return _pairs("--host", _names(text))
+    return pairs("--host", _names(text))
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        if not equals or not name or not value:
-            raise RewriteError(f"{option}: expected NAME=VALUE, found `{text}`")
-        name, value = name.strip(), value.strip()
-        if pairs.setdefault(name, value) != value:
-            raise RewriteError(f"{option}: `{name}` is given twice: `{pairs[name]}` and `{value}`; leave one out")
-    return pairs
-
-
-def _sizes(texts: Sequence[str]) -> dict[str, int]:
-    sizes = {}
-    for name, value in _pairs("--dim", texts).items():
-        if not value.isdecimal() or int(value) < 1:
-            raise RewriteError(f"--dim: expected a size of at least 1 for `{name}`, found `{value}`")
-        sizes[name] = int(value)
-    return sizes

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from rewrite_engine.backend.bindings_json import Binding, dims_text
 from rewrite_engine.backend.bundle import Bundle
 from rewrite_engine.backend.check import CheckReport, compare
 from rewrite_engine.backend.check_each import EachReport, compare_each
 from rewrite_engine.backend.inputs import random_inputs
 from rewrite_engine.backend.runtime import StepTime
+from rewrite_engine.cli.values import single_sizes
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.files import SOURCE, check_writable, write_file
 
@@ -31,8 +33,8 @@ def run(options: argparse.Namespace) -> int:
         raise RewriteError("--tolerance is what --check allows: give --check too")
     if options.output:
         check_writable(Path(options.output).parent)
-    bundle = Bundle.open(options.bundle)
     given = read_inputs(options.input) if options.input else None
+    bundle, binding = open_bundle(options.bundle, single_sizes(options.dim), given)
     executor = bundle.executor(options.engine)
     feed = random_inputs(bundle.inputs, options.seed) if given is None else given
     runs = []
@@ -50,13 +52,31 @@ def run(options: argparse.Namespace) -> int:
     times = [min(steps, key=lambda step: step.seconds) for steps in zip(*runs, strict=True)]
     if options.json:
         result = _result(executor.origin, times, outputs, report)
+        result.update({} if binding is None else {"binding": dict(binding.dims)})
         print(json.dumps({**result, **({"each": _each(each)} if each else {})}, indent=1, sort_keys=True))
     else:
-        lines = _lines(executor.origin, times, outputs, options.verbose)
+        lines = [] if binding is None else [f"binding    {binding}"]
+        lines += _lines(executor.origin, times, outputs, options.verbose)
         lines += check_lines(report) if report is not None else []
         print("\n".join([*lines, *(_each_lines(each) if each else [])]))
     fine = (report is None or report.ok) and (each is None or each.first is None)
     return 0 if fine else 1
+
+
+def open_bundle(
+    folder: str, dims: Mapping[str, int], given: Mapping[str, np.ndarray] | None
+) -> tuple[Bundle, Binding | None]:
+    """The bundle in a folder; of several bindings, that of these sizes and inputs, or the first where neither is given.
+
+    Raises RewriteError for sizes of a bundle that has no bindings, and where they do not say which one.
+    """
+    opened = Bundle.open(folder)
+    if isinstance(opened, Bundle):
+        if dims:
+            raise RewriteError(f"{folder} has one size for every dimension: leave out --dim {dims_text(dims)}")
+        return opened, None
+    binding = opened.choose(dims, given) if dims or given is not None else opened.bindings[0]
+    return opened.bundle(binding), binding
 
 
 def check(
