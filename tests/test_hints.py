@@ -102,6 +102,7 @@ HINTS = {
     "cost 3us": "it follows a capability",
     "target t on host { supports Relu cost bytes / 8GB }": "`8GB` is a size; a rate is `8GBps`",
     "target t on host { supports Relu cost bytes / 8GB/s }": "a rate is one word",
+    "target t on host { bandwidth 8GB/s }": "a rate is one word",
     "target t on host { supports Relu cost bytes * 8GBps }": "divide by a rate",
     "target t on host { supports: Relu }": "leave out the `:`",
     "target t on host { rule r: Relu(Relu(x)) => Relu(x) }": "is a `}` missing before it?",

@@ -40,6 +40,7 @@ class Reader:
     own_capabilities: bool = False  # `supported(…)` and `.cost` have a meaning
     builds: str = ""  # what a capitalised call makes here: "" (nothing), "rule", "test"
     in_cost: bool = False
+    amount: bool = False  # a number of a machine is read
     within: frozenset[str] = frozenset()  # names of the alternative whose own tail is read
     read: set[str] = field(default_factory=set)
 
@@ -185,6 +186,11 @@ def _unit_hint(unit: str) -> str:
     return did_you_mean(unit, units.names()) or "units: s ms us ns, B KiB MiB GBps, TFLOPS TMACS TOPS GHz, J mJ uJ pJ"
 
 
+def _seconds(name: str, reader: Reader) -> bool:
+    """Whether a name is the end of a rate that was written in two words: `8GB/s`."""
+    return (reader.in_cost or reader.amount) and name in ("s", "ms", "us", "sec")
+
+
 def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
     name = expr.name
     if name in place.local:
@@ -225,7 +231,7 @@ def _name(expr: syntax.Name, reader: Reader, place: _Place) -> None:
     elif (function := functions.find(name) or predicates.find(name, reader.scope.predicates)) is not None:
         reader.problem(expr.span, f"`{name}` is a function", function.doc)
     else:
-        rate = "a rate is one word: `8GBps`" if reader.in_cost and name in ("s", "ms", "us", "sec") else None
+        rate = "a rate is one word: `8GBps`" if _seconds(name, reader) else None
         likely = rate or mistakes.dtype(name) or did_you_mean(name, reader.known())
         reader.problem(expr.span, f"unknown name `{name}`", likely)
 

@@ -58,7 +58,7 @@ def _amount(
     positive: bool = False,
 ) -> None:
     """A number of a machine, which no match enters: its unit, and that it is no less than it may be."""
-    before = len(reader.problems)
+    before, reader.amount = len(reader.problems), True
     read(expr, reader, wanted)
     if len(reader.problems) == before and not reader.scope.incomplete:
         found = amount(expr, reader.scope, target, positive=positive)
