@@ -1,28 +1,26 @@
 """The engine under its own testing kit: random graphs, random rules and random machines, and what always holds.
 
-Every property has a quick part, the same in every run, and a slow one of many more examples, other ones each time
-(`--hypothesis-seed=N` repeats one; REWRITE_ENGINE_EXAMPLES says how many). The numbers of a graph are those of its
-operators one by one, and these are held against other implementations.
+Quick parts and slow ones: see `drawing`. The numbers of a graph are those of its operators one by one, and these are
+held against other implementations.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from brute_force import brute_force
-from hypothesis import HealthCheck, Phase, event, given, settings
+from drawing import Case, always, holds, on_machines
+from hypothesis import event
 from hypothesis import strategies as hypothesis
 from onnx_node_cases import assert_close, run_model
 from random_operators import Trial
@@ -44,7 +42,6 @@ from rewrite_engine.graph import (
     KernelCall,
     PlacedGraph,
     Terms,
-    Value,
     load,
     model_bytes,
     read_placed,
@@ -65,7 +62,6 @@ from rewrite_engine.placement.rebuild import costs
 from rewrite_engine.placement.report import placement_json
 from rewrite_engine.testing import strategies as st
 
-WIDE = int(os.environ.get("REWRITE_ENGINE_EXAMPLES", "300"))
 SIZES = {"N": 3}
 """What symbolic dimensions are bound to."""
 RUNNABLE = [op for op in st.drawable() if op in OPERATORS and not find(op).random]
@@ -77,44 +73,6 @@ FUSED = ("Relu", "Add", "Mul", "Neg", "Abs", "Sub", "Sigmoid", "Identity", "Tran
 """Operators that the composites and rules of drawn machines speak of."""
 HOST = load_text("", "host.pat")
 """A machine of the host alone."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Case:
-    """A graph on a machine; it prints as an operator per line, and the text of the rule file."""
-
-    graph: Terms
-    rules: RuleSet
-
-    def __repr__(self) -> str:
-        values = self.graph.values
-        shown = [f"{values[i].name}: {values[i].type}" for i in self.graph.inputs]
-        for node in self.graph.nodes:
-            results = ", ".join(f"{values[o].name}: {values[o].type}" for o in node.outputs if o != ABSENT)
-            operands = ("none" if i == ABSENT else said_of(values[i]) for i in node.inputs)
-            given_ = [*operands, *(f"{key}={value!r}" for key, value in sorted(node.attributes.items()))]
-            shown.append(f"{results} = {node.op}({', '.join(given_)})")
-        shown.append("outputs: " + ", ".join(values[o].name for o in self.graph.outputs))
-        return "\n".join(["", *shown, *(text for text, _ in self.rules.sources.values())])
-
-
-def said_of(value: Value) -> str:
-    return value.name if value.constant is None else f"{value.type} {value.constant.tolist()}"
-
-
-def always(quick: int) -> Any:
-    """A test's examples: so many, the same in each run; and many more in the slow part."""
-    wide = pytest.param(0, id="wide", marks=pytest.mark.slow)
-    return pytest.mark.parametrize("examples", [pytest.param(quick, id="quick"), wide])
-
-
-def holds(examples: int, property_: Callable[..., None], *drawn: hypothesis.SearchStrategy[Any]) -> None:
-    """Checks a property on so many examples; 0 stands for those of the slow part."""
-    few: dict[str, Any] = {"derandomize": True, "database": None} if examples else {}
-    settings(
-        max_examples=examples or WIDE, deadline=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink], **few,
-    )(given(*drawn)(property_))()  # fmt: skip
 
 
 def bound(graph: Terms) -> rw.Module:
@@ -251,11 +209,6 @@ def placeable(max_nodes: int) -> hypothesis.SearchStrategy[Case]:
     """Graphs of any operators whose sizes are known; about every other one of few operators."""
     sizes = {"min_nodes": 1, "max_nodes": max_nodes, "dynamic": False}
     return on_machines(st.graphs(operators=FUSED, **sizes) | st.graphs(**sizes))
-
-
-def on_machines(graphs: hypothesis.SearchStrategy[Terms]) -> hypothesis.SearchStrategy[Case]:
-    """With machines made for the graph, and with others."""
-    return graphs.flatmap(lambda g: hypothesis.builds(Case, hypothesis.just(g), st.machines(graph=g) | st.machines()))
 
 
 def compiled(module: rw.Module, rules: RuleSet) -> Bundle | None:

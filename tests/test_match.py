@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_rules import RandomGraph, rule_file
+from drawing import always, fitted, holds
 
-from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.explore import explore
 from rewrite_engine.egraph.freeze import Explored, Match
 from rewrite_engine.egraph.trace import nearest
@@ -17,7 +16,6 @@ from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
 
 pytestmark = pytest.mark.second_python
-BATCHES = 12
 
 
 def laid(explored: Explored, match: Match, node: int) -> set[int]:
@@ -37,17 +35,13 @@ def laid(explored: Explored, match: Match, node: int) -> set[int]:
     }
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_a_near_miss_has_nothing_wrong_exactly_where_egglog_matched(batch):
+@always(40)
+def test_a_near_miss_has_nothing_wrong_exactly_where_egglog_matched(examples):
     seen = {True: 0, False: 0}
-    for seed in range(batch * 25, batch * 25 + 25):
-        graph = RandomGraph(seed)
-        text = rule_file(graph, seed)
-        try:
-            rules = load_text(text)
-        except RewriteError:
-            continue  # what was drawn is no rule file
-        explored = explore(graph.terms, rules.rules, build(rules), trace=True)
+
+    def check(case):
+        graph, rules = case.graph, case.rules
+        explored = explore(graph, rules.rules, build(rules), trace=True)
         assert explored.graph is not None and explored.saturation == "complete"
         for rule in rules.rules:
             for variant in rule.variants if rule.kind != "supports" else ():
@@ -58,9 +52,11 @@ def test_a_near_miss_has_nothing_wrong_exactly_where_egglog_matched(batch):
                         if applied.op == pattern.op:
                             attempt = nearest(explored, rule, variant, node, number)
                             assert attempt is not None
-                            assert attempt.holds == (number in matched), f"seed {seed}, {rule.name}: {applied}\n{text}"
+                            assert attempt.holds == (number in matched), f"{rule.name}: {applied}"
                             seen[attempt.holds] += 1
-    assert min(seen.values()) > 50
+
+    holds(examples, check, fitted())
+    assert min(seen.values()) > (examples or 40), seen
 
 
 def test_a_literal_beside_a_constant_with_the_same_find_rule():

@@ -77,7 +77,8 @@ class _Cutting:
         op = node.op
         if not named and self.choices.chance(8):  # another operator of as many operands
             op = self.choices.one_of(sorted({n.op for n in self.graph.nodes if _alike(n, node)}))
-        return f"{op}({', '.join([*parts, *named])})"
+        optional = "?" if not named and len(parts) == 1 and self.choices.chance(10) else ""
+        return f"{op}{optional}({', '.join([*parts, *named])})"
 
     def attributes(self, node: Term) -> list[tuple[str, str]]:
         """Some of the attributes that are numbers or lists of them, a few with another value."""
@@ -100,6 +101,9 @@ class _Cutting:
         if maker is None or self.left <= 0 or self.choices.chance(15) or not _plain(self.graph.nodes[maker]):
             if constant is not None and constant.size == 1 and constant.dtype.kind in "fi" and self.choices.chance(30):
                 return str(constant.reshape(-1)[0].item() + (1 if self.choices.chance(20) else 0))
+            known = [name for name in self.parameters if not name.startswith("*")]
+            if known and self.choices.chance(10):
+                return self.choices.one_of(known)  # which is another value
             wanted = self.choices.chance(60 if constant is not None else 5)
             return ("const " if wanted else "") + self.capture(index)
         node = self.graph.nodes[maker]

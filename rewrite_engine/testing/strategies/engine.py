@@ -61,7 +61,7 @@ def _pattern(draw: st.DrawFn, operators: int) -> tuple[str, tuple[str, ...]]:
 
 def _cut(draw: st.DrawFn, graph: Terms, name: str, kind: str) -> str:
     """A declaration that is one; "" where none is drawn (what is cut may say two things of one name)."""
-    text = cut(graph, Choices(draw(NUMBERS)), name, kind)
+    text = cut(graph, Choices(draw(NUMBERS) << 160 | draw(NUMBERS)), name, kind)
     body = "target t on host {\n" + text + "\n}" if kind == "composite" else text
     try:
         load_text(body, "<cut>")
@@ -113,9 +113,16 @@ def targets(
 
 
 @st.composite
-def machines(draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4, graph: Terms | None = None) -> RuleSet:
-    """Rule sets: devices, links, targets on them, and sound rewrites; composites are cut out of a `graph`."""
+def machines(
+    draw: st.DrawFn, *, max_targets: int = 2, max_rules: int = 4, max_patterns: int = 0, graph: Terms | None = None
+) -> RuleSet:
+    """Rule sets: devices, links, targets on them, sound rewrites, and named patterns, which nothing runs.
+
+    Composites and patterns are cut out of a `graph`, where one is given.
+    """
     lines = []
+    for number in range(draw(st.integers(0, max_patterns))):
+        lines.append(_cut(draw, graph, f"p{number}", "pattern") if graph else draw(patterns(name=f"p{number}")))
     for number in range(draw(st.integers(0, max_targets))):
         device = "host" if draw(st.integers(0, 3)) == 3 else f"npu{number}"
         if device != "host":
