@@ -29,7 +29,14 @@ FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.pat"))
 DOUBLED = "y.dtype == x.dtype"
 """A rule keeps the type of what it replaces anyway, and a test cannot write a value of unknown dtype."""
 
+QUICK = frozenset({"std/batch_norm.pat", "std/gemm.pat", "machines/cores.pat", "machines/board.pat"})
+"""The files whose tests are quick to run again and again; of the others that is `slow`. Once they run by themselves:
+pytest collects the rule files."""
+
 every_file = pytest.mark.parametrize("name", FILES)
+every_file_run = pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FILES]
+)
 
 
 @cache
@@ -133,7 +140,7 @@ def test_it_checks_clean(name: str) -> None:
 
 
 @pytest.mark.second_python
-@every_file
+@every_file_run
 def test_its_own_tests_pass(name: str) -> None:
     results = run_file(ROOT / name)
     assert results
@@ -185,7 +192,7 @@ def operands(operator: syntax.OperatorDecl) -> tuple[list[TensorType], list[None
     return [TensorType("?", None)] * len(operator.parameters), [None] * len(operator.parameters)
 
 
-@every_file
+@every_file_run
 def test_every_rule_is_missed_where_it_fires(name: str) -> None:
     rules, firing = rule_set(name), cases_of(name, "becomes")
     assert not noticed(rules, firing)
@@ -206,7 +213,7 @@ def test_every_rule_has_a_test_that_must_not_fire(name: str) -> None:
         assert roots & refused or any(roots & operators_in(test.subject) for test in kept), rule.name
 
 
-@every_file
+@every_file_run
 def test_every_guard_clause_is_needed_by_a_test(name: str) -> None:
     rules = rule_set(name)
     cases = cases_of(name, "is not", "rejects", "runs", "place")
