@@ -183,7 +183,11 @@ def sharing_arrays(bundle: Bundle, others: Iterable[Bundle]) -> Bundle:
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one is other or (one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
+    """Whether two arrays are of one type and hold the same bits."""
+    if one is other or one.dtype != other.dtype or one.shape != other.shape:
+        return one is other
+    bits = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other)]
+    return np.array_equal(*bits)
 
 
 def _binding(dims: Mapping[str, int], bundle: Bundle) -> Binding:

@@ -43,9 +43,10 @@ def compile_bindings(options: argparse.Namespace) -> int:
                 if warning not in warned:
                     warned.add(warning)
                     say(options, f"warning: {warning}")
-            if not reports:
+            if not lines:
                 warn_without_c(options, bundle)
-            reports.append({"dims": dims, "placement": json.loads(bundle.extra_files["placement.json"])})
+            if options.json:
+                reports.append({"dims": dims, "placement": json.loads(bundle.extra_files["placement.json"])})
             lines.append(_line(dims, placement))
             libraries[library_line(bundle)] += 1
             yield dims, bundle
