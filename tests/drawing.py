@@ -7,16 +7,35 @@ Every property has a quick part, the same in every run, and a slow one of many m
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import onnx_ir as ir
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as hypothesis
 
-from rewrite_engine.graph.terms import ABSENT, Terms, Value
-from rewrite_engine.language import RuleSet
+import rewrite_engine as rw
+from rewrite_engine import api
+from rewrite_engine.backend.bundle import Bundle
+from rewrite_engine.backend.inputs import random_inputs
+from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import (
+    ABSENT,
+    CopyCall,
+    KernelCall,
+    PlacedGraph,
+    Terms,
+    load,
+)
+from rewrite_engine.graph import from_terms as module_from_terms
+from rewrite_engine.graph.terms import Value
+from rewrite_engine.language import RuleSet, load_text
+from rewrite_engine.loops.operators import OPERATORS
+from rewrite_engine.operators import find
 from rewrite_engine.testing import strategies as st
 
 WIDE = int(os.environ.get("REWRITE_ENGINE_EXAMPLES", "300"))
@@ -81,3 +100,85 @@ def some_graphs() -> hypothesis.SearchStrategy[Terms]:
 def fitted() -> hypothesis.SearchStrategy[Case]:
     """Such graphs, and patterns and composites that fit them here and there."""
     return on_machines(some_graphs(), cut=True, max_patterns=4)
+
+
+SIZES = {"N": 3}
+"""What symbolic dimensions are bound to."""
+RUNNABLE = [op for op in st.drawable() if op in OPERATORS and not find(op).random]
+"""Operators whose numbers are compared: those with a loop nest that give the same numbers each time."""
+FUSED = ("Relu", "Add", "Mul", "Neg", "Abs", "Sub", "Sigmoid", "Identity", "Transpose", "Reshape", "Not", "MatMul")
+"""Operators that the composites and rules of drawn machines speak of."""
+HOST = load_text("", "host.pat")
+"""A machine of the host alone."""
+
+
+def bound(graph: Terms) -> rw.Module:
+    """The module of a graph, imported as a model is, its dimensions bound."""
+    names = {d for value in graph.values for d in value.type.shape or () if isinstance(d, str)}
+    inputs = {d for i in graph.inputs for d in graph.values[i].type.shape or () if isinstance(d, str)}
+    proto = ir.to_proto(module_from_terms(graph).model)
+    return load(proto, dims={name: SIZES.get(name, 3) for name in sorted(names & inputs)})
+
+
+def feeds(module: rw.Module, seed: int = 0) -> dict[str, np.ndarray]:
+    terms = api.to_terms(module)
+    return random_inputs({terms.values[i].name: terms.values[i].type for i in terms.inputs}, seed)
+
+
+def numbers(bundle: Bundle, given_: Mapping[str, np.ndarray], engine: str = "numpy") -> dict[str, np.ndarray]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bundle.run(given_, engine)
+
+
+def runnable(max_nodes: int = 8) -> hypothesis.SearchStrategy[Case]:
+    """Graphs that can be lowered; about every other one of few operators, so that rules and composites match."""
+    sizes = {"min_nodes": 1, "max_nodes": max_nodes}
+    return on_machines(st.graphs(operators=FUSED, **sizes) | st.graphs(operators=RUNNABLE, **sizes))
+
+
+def placeable(max_nodes: int) -> hypothesis.SearchStrategy[Case]:
+    """Graphs of any operators whose sizes are known; about every other one of few operators."""
+    sizes = {"min_nodes": 1, "max_nodes": max_nodes, "dynamic": False}
+    return on_machines(st.graphs(operators=FUSED, **sizes) | st.graphs(**sizes))
+
+
+def compiled(module: rw.Module, rules: RuleSet) -> Bundle | None:
+    """The bundle; None, and an event, where an operator is refused by name."""
+    try:
+        return rw.compile(module, rules, engine="numpy")
+    except RewriteError as error:
+        event(str(error)[:60])
+        return None
+
+
+def assert_copies_cross(graph: PlacedGraph) -> None:
+    """A value is copied exactly where it is read on another device than its own: once for a value and a device."""
+    read: dict[str, set[str]] = {}
+    original = {}
+    seen: set[tuple[str, str]] = set()
+    for step in graph.steps:
+        if isinstance(step, CopyCall):
+            assert step.source != step.destination
+            assert (graph.devices[step.value], graph.devices[step.output]) == (step.source, step.destination)
+            assert graph.types[step.value] == graph.types[step.output]
+            assert (step.value, step.destination) not in seen
+            seen.add((step.value, step.destination))
+            root = original[step.output] = original.get(step.value, step.value)
+            assert (root, step.destination) not in read, "one copy of a value on a device"
+            read[root, step.destination] = set()
+        for name in (step.value,) if isinstance(step, CopyCall) else step.inputs:
+            if isinstance(step, KernelCall):
+                expected = "host" if name in step.host_inputs else step.device
+                assert graph.devices[name] == expected, f"{step.name} reads {name} on {graph.devices[name]}"
+            if name in original:
+                read[original[name], graph.devices[name]].add(name)
+        if isinstance(step, KernelCall):
+            assert all(graph.devices[name] == step.device for name in step.outputs)
+    for name in graph.outputs:
+        assert graph.devices[name] == "host"
+        if name in original:
+            read[original[name], "host"].add(name)
+    assert all(read.values()), "a copy that nobody reads"
+    for name, root in original.items():
+        assert graph.devices[name] != graph.devices[root], f"{name} is a copy of {root} on its own device"
