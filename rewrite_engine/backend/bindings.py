@@ -186,8 +186,11 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays are of one type and hold the same bits."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
-    bits = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other)]
-    return np.array_equal(*bits)
+    return np.array_equal(_bits(one), _bits(other))
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _binding(dims: Mapping[str, int], bundle: Bundle) -> Binding:
