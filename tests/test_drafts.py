@@ -47,6 +47,17 @@ def test_the_command_appends_and_never_overwrites(tmp_path, capsys):
     assert path.read_text() == text and "0 tests drafted" in capsys.readouterr().out
 
 
+def test_targets_that_extend_another_have_titles_of_their_own(tmp_path):
+    path = tmp_path / "rules.pat"
+    path.write_text(RULES + "\ntarget more on acc extends npu { supports Abs }\ntarget third on acc extends more {}\n")
+    assert main(["test", str(path), "--write", "--no-verify"]) == 0
+    titles = [test.title for test in load_text(path.read_text(), "rules.pat").tests]
+    assert {"conv_act of npu matches", "conv_act of more matches", "conv_act of third matches"} <= set(titles)
+    assert len([title for title in titles if "x.dtype == float32" in title]) == 1
+    coverage = measure(path)
+    assert all(result.passed for result in coverage.results)
+
+
 def test_with_json_they_are_printed_alone(tmp_path, capsys):
     path = tmp_path / "rules.pat"
     path.write_text(RULES)

@@ -6,6 +6,7 @@ per clause of its guard one that only that clause refuses, where one is found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,28 +37,37 @@ def drafts(path: str | Path) -> list[str]:
         run_case(watched, case)
     reached = {name for name, _ in notes.held}
     clauses = guard_clauses(rules, here)
-    found: list[str] = []
+    shared = Counter((_name(rule), rule.span) for rule in rules.rules)
+    found: dict[str, str] = {}  # titles by what is tested: targets that extend another refuse the same graphs
     for rule in rules.rules:
         own = rule.span.file == here and rule.kind in ("rule", "composite", "pattern") and not rule.defines
         if own and rule.name not in reached and not rule.name.endswith("<="):
-            found += _of(rules, here, rule, clauses)
-    return found
+            label = f"{_name(rule)} of {rule.target}" if shared[_name(rule), rule.span] > 1 else _name(rule)
+            for text in _of(rules, here, rule, label, clauses):
+                title, _, body = text.partition(":\n")
+                found.setdefault(body, title)
+    return [f"{title}:\n{body}" for body, title in found.items()]
 
 
-def _of(rules: RuleSet, here: str, rule: CoreRule, clauses: frozenset[Span]) -> list[str]:
-    name = rule.name if rule.target is None else rule.name.removeprefix(f"{rule.target}.")
+def _name(rule: CoreRule) -> str:
+    """Its name in a file: that of a composite without its target's."""
+    return rule.name if rule.target is None else rule.name.removeprefix(f"{rule.target}.")
+
+
+def _of(rules: RuleSet, here: str, rule: CoreRule, label: str, clauses: frozenset[Span]) -> list[str]:
+    name = _name(rule)
     fires = _smallest(rule, None)
     if fires is None:
         return []
     graph, where = graph_text(left_side(fires), {}, frozenset())
     verdict = f"{rule.target} runs {graph} in {name}" if rule.kind == "composite" else f"{graph} is {name}"
-    texts = [f'test "{name} matches":\n  {verdict}{where}']
+    texts = [f'test "{label} matches":\n  {verdict}{where}']
     for span in sorted(clauses & _asked(rule)):
         missed = _smallest(rule, span)
         if missed is not None:
             graph, where = graph_text(left_side(missed), {}, frozenset())
             clause = _written(rules.sources[span.file][0], span)
-            texts.append(f'test "{name} needs {clause}":\n  {graph} is not {name.partition("[")[0]}{where}')
+            texts.append(f'test "{label} needs {clause}":\n  {graph} is not {name.partition("[")[0]}{where}')
     return [text for text in texts if _passes(rules, here, text)]
 
 
