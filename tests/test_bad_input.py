@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from bad_input import broken_models, outside, run_time
-from c_programs import check, need_compiler, run_numpy
+from bad_input import broken_models, outside
+from c_programs import check, need_compiler
 from loops_programs import run
 from models import parse
 from onnx import numpy_helper
@@ -66,14 +66,11 @@ def test_known_positions_outside_are_refused(op, operands, attributes) -> None:
     )
     model.graph.output[0].type.tensor_type.ClearField("shape")
     model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in constants.items())
-    with pytest.raises(RewriteError, match=rf"operator {op} \(y\): index -?\d+ is outside of an axis of size [35]"):
+    with pytest.raises(RewriteError, match=rf"operator {op} \(y\): expected positions from -?\d to \d, found -?\d+"):
         NumpyBackend.prepare(model).run([np.zeros((3, 5), np.float32)])
 
 
 def test_positions_of_run_time_stay_inside() -> None:
-    x, far = np.arange(3, dtype=np.float32), np.array([5, -9, 1, -1], np.int64)
-    program, arrays = run_time("Gather", x, far, axis=0)
-    assert run_numpy(program, arrays)[0].tolist() == [2, 0, 1, 2]
     for program, arrays in outside():
         expected = run(program, arrays, interpret)
         for each in (program, compose(program)):

@@ -22,6 +22,7 @@ from rewrite_engine.backend.native import How, Native
 from rewrite_engine.backend.packing import ALIGNMENT
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.loops import dtypes
+from rewrite_engine.loops.checks import OutOfRange
 from rewrite_engine.operators.types import ITEM_BITS, TensorType
 
 Observer = Callable[["StepTime", Mapping[str, np.ndarray]], None]
@@ -157,7 +158,8 @@ class Executor:
         """Outputs by the model's names, as arrays of their own. `observe` sees the results of every kernel.
 
         Raises RewriteError for inputs that are missing, unknown or of another type, for a kernel that is given an
-        operand in the wrong memory, for a value read before it is written, and for a parameter that was overwritten.
+        operand in the wrong memory, for positions in data that lie outside of their axis, for a value read before it is
+        written, and for a parameter that was overwritten.
         """
         checked = self._check_inputs(inputs)
         for memory, end in self._scratch:
@@ -291,10 +293,13 @@ class Executor:
         bound = self._bound.get(node.outputs)
         given, made = [operand.array for operand in operands], [result.array for result in results]
         started = time.perf_counter()
-        if bound is None:
-            move(given, made)
-        else:
-            bound()
+        try:
+            if bound is None:
+                move(given, made)
+            else:
+                bound()
+        except OutOfRange as error:
+            raise RewriteError(f"kernel `{node.name}`: {error}") from error
         return time.perf_counter() - started
 
     def _check_in_place(self, node: Node, positions: Sequence[int]) -> None:

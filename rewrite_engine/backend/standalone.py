@@ -70,6 +70,7 @@ def standalone_files(
                 for use, (start, image) in images
             ],
         ),
+        'static const char *re_kernel = ""; /* that failed */',
         _function("re_prepare", prepare),
         _function("re_infer", infer),
         (importlib.resources.files("rewrite_engine.backend") / "c" / "standalone.h").read_text(),
@@ -115,7 +116,8 @@ def _steps(
 
 
 def _call(node: Node, tables: str, call: str) -> str:
-    return f"{{ {tables}if ({call}) return 1; }} /* {node.function} */"
+    label = _text(f"kernel {node.name}: ")
+    return f"{{ {tables}if ({call}) {{ re_kernel = {label}; return 1; }} }} /* {node.function} */"
 
 
 def _pointers(places: Sequence[str]) -> str:

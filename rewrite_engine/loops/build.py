@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rewrite_engine.loops.checks import IN_RANGE, Check
 from rewrite_engine.loops.compute import COMBINES, Buffer, Compute, Host, Iter, Program, Statement, needed
 from rewrite_engine.loops.dtypes import INDEX, LOW_PRECISION, numpy_dtype
-from rewrite_engine.loops.expr import Expr, Scalar, accumulator, cast, const, land, load, select, wrap
+from rewrite_engine.loops.expr import Expr, Scalar, accumulator, cast, const, land, load, lor, maximum, select, wrap
 from rewrite_engine.loops.index import flatten, unflatten
 
 Index = Expr | int
@@ -73,6 +74,9 @@ class Builder:
         self._inputs: list[str] = []
         self._known: dict[str, np.ndarray] = {}
         self._counts: dict[str, int] = {}
+        self._checks: list[Check] = []
+        self._operator = ""
+        self._operands: tuple[str, ...] = ()
 
     def input(self, shape: Iterable[int], dtype: str, known: np.ndarray | None = None) -> Tensor:
         """The next input of the program; `known` are its elements where an operator may decide by them."""
@@ -163,6 +167,43 @@ class Builder:
         names = tuple(tensor.name for tensor in results)
         self.statements.append(Host(name, tuple(tensor.name for tensor in inputs), names, attributes))
         return results
+
+    def enter(self, operator: str, operands: Iterable[Tensor | None]) -> None:
+        """The operator whose statements follow, as checks name it."""
+        self._operator, self._operands = operator, tuple("" if t is None else t.name for t in operands)
+
+    def require_positions(
+        self, positions: Tensor, low: int, high: int, column: int | None = None, ignored: int | None = None
+    ) -> None:
+        """The elements of an operand (of one `column` of its last axis) must be from `low` to `high`, or `ignored`.
+
+        Raises Unsupported for a known one that is not; the others are checked when the kernel runs.
+        """
+        shape = positions.shape if column is None else positions.shape[:-1]
+        known = self.known(positions)
+        if known is not None or low > high:
+            given = np.zeros(shape, np.int64) if known is None else known if column is None else known[..., column]
+            wrong = given[((given < low) | (given > high)) & (given != ignored if ignored is not None else True)]
+            if wrong.size and known is None:
+                raise Unsupported("positions in an axis without elements")
+            if wrong.size:
+                raise Unsupported(f"expected positions from {low} to {high}, found {wrong.reshape(-1)[0]}")
+            return
+
+        def outside(*at: Expr) -> Expr:
+            element = positions[at if column is None else (*at, column)]
+            place = cast(element, INDEX)
+            wrong = lor(place < low, const(high, INDEX) < place)
+            if ignored is not None:
+                wrong = land(wrong, ~element.eq(ignored))
+            value = cast(element, "int64")
+            if positions.dtype in ("int64", "uint64"):  # the one value that would pass for IN_RANGE
+                value = maximum(value, const(IN_RANGE + 1, "int64"))
+            return select(wrong, value, const(IN_RANGE, "int64"))
+
+        found = self.compute((), outside, shape, "max")
+        operand = self._operands.index(positions.name) if positions.name in self._operands else 0
+        self._checks.append(Check(found.name, self._operator, operand, low, high))
 
     def map(self, f: Callable[..., Expr], *tensors: Tensor, dtype: str | None = None, lift: bool = True) -> Tensor:
         """f of corresponding elements, shapes broadcast together.
@@ -290,11 +331,12 @@ class Builder:
             is_source = tensor.name in self._inputs or tensor.name in self.constants
             copied = self.move(tensor, tensor.shape, lambda *i: i) if is_source or tensor.name in names else tensor
             names.append(copied.name)
-        statements = tuple(needed(self.statements, names))
+        wanted = (*names, *(check.tensor for check in self._checks))
+        statements = tuple(needed(self.statements, wanted))
         used = {name for statement in statements for name in (*statement.reads, *statement.outputs)} | {*self._inputs}
         tensors: Mapping[str, Buffer] = {name: buffer for name, buffer in self.tensors.items() if name in used}
         constants = {name: array for name, array in self.constants.items() if name in used}
-        return Program(tuple(self._inputs), tuple(names), tensors, constants, statements)
+        return Program(tuple(self._inputs), tuple(names), tensors, constants, statements, tuple(self._checks))
 
     def _tensor(self, prefix: str, shape: Iterable[int], dtype: str) -> Tensor:
         tensor = Tensor(self._name(prefix), tuple(map(int, shape)), dtype)

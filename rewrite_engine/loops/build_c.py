@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.loops.checks import OutOfRange
 from rewrite_engine.loops.compiler import (
     FLAGS,
     SANITIZERS,
@@ -36,7 +37,7 @@ __all__ = [
     "FLAGS", "SANITIZERS", "CallSequence", "CompiledKernel", "CompilerFailed", "Library", "NoCompiler", "aligned",
     "build", "cache_folder", "find_compiler", "header", "library_text", "load", "machine_lanes",
 ]  # fmt: skip
-HEADERS = ("scalar.h", "vector.h", "pool.h", "calls.h")
+HEADERS = ("scalar.h", "vector.h", "pool.h", "calls.h", "failure.h")
 
 
 class _CallRecord(ctypes.Structure):
@@ -59,15 +60,16 @@ class CompiledKernel:
     source: CSource
     function: Callable[..., int]
     scratch: np.ndarray
+    reason: Callable[[], str]
 
     def __call__(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Fills the output arrays. Raises RewriteError for arrays of another shape or type."""
+        """Fills the output arrays. Raises RewriteError for another shape or type, OutOfRange for data it refuses."""
         kept: list[np.ndarray] = []
         given = _pointers(self.source, "input", self.source.inputs, inputs, kept)
         results = _pointers(self.source, "output", self.source.outputs, outputs, kept)
         status = self.function(given, results, self.scratch.ctypes.data)
         if status:
-            raise RewriteError(f"kernel {self.source.symbol}: returned {status}")
+            raise failure(f"kernel {self.source.symbol}: ", status, self.reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +79,7 @@ class CallSequence:
     run: Callable[..., int]
     records: ctypes.Array[_CallRecord]
     kept: tuple[object, ...]
+    reason: Callable[[], str]
 
     def __call__(self) -> None:
         """Runs them all on what the arrays hold now. Raises RewriteError when a kernel fails."""
@@ -87,10 +90,9 @@ class CallSequence:
         record = ctypes.byref(self.records, position * ctypes.sizeof(_CallRecord))
         return lambda: self._check(self.run(record, 1))
 
-    @staticmethod
-    def _check(status: int) -> None:
+    def _check(self, status: int) -> None:
         if status:
-            raise RewriteError(f"a kernel returned {status}")
+            raise failure("", status, self.reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,7 @@ class Library:
         function = getattr(self.handle, symbol)
         function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         function.restype = ctypes.c_int
-        return CompiledKernel(source, function, aligned(source.workspace))
+        return CompiledKernel(source, function, aligned(source.workspace), self.reason)
 
     def sequence(self, calls: Sequence[tuple[str, Sequence[np.ndarray], Sequence[np.ndarray]]]) -> CallSequence:
         """Calls as (symbol, inputs, outputs) on these very arrays, to run in order again and again.
@@ -138,7 +140,13 @@ class Library:
         run = self.handle.re_run
         run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         run.restype = ctypes.c_int
-        return CallSequence(run, records, tuple(kept))
+        return CallSequence(run, records, tuple(kept), self.reason)
+
+    def reason(self) -> str:
+        """Why the last kernel of this thread that failed did so."""
+        read = self.handle.re_failure
+        read.restype = ctypes.c_char_p
+        return bytes(read() or b"").decode()
 
     def set_threads(self, count: int) -> int:
         """Threads that parallel loops may use (by default REWRITE_ENGINE_THREADS, or 1); returns how many there are."""
@@ -164,6 +172,11 @@ def build(
     text = library_text(sources)
     built = build_text(text, compiler, cache=cache, flags=flags)
     return Library(built.path, command, built.cached, by_symbol, load(built.path))
+
+
+def failure(where: str, status: int, reason: Callable[[], str]) -> RewriteError:
+    """The error of a kernel that returned `status`: -1 says that its data is refused."""
+    return OutOfRange(f"{where}{reason()}") if status == -1 else RewriteError(f"{where}a kernel returned {status}")
 
 
 def load(path: Path) -> ctypes.CDLL:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rewrite_engine.loops.checks import IN_RANGE
 from rewrite_engine.loops.compute import Compute, Program, Statement, needed, readers, substitution
 from rewrite_engine.loops.contraction import contraction, is_windowed
 from rewrite_engine.loops.dtypes import is_float
@@ -34,7 +35,7 @@ MOST_REPEATS = 2
 
 def compose(program: Program) -> Program:
     """The same inputs, outputs and numbers with fewer statements and temporaries."""
-    outputs = program.outputs
+    outputs = program.wanted
     statements = list(needed(_fold_constants(program), outputs))
     statements = list(needed(_inline(statements, frozenset(outputs)), outputs))
     statements = _epilogues(statements, outputs)
@@ -45,12 +46,14 @@ def compose(program: Program) -> Program:
 
 def with_statements(program: Program, statements: Sequence[Statement]) -> Program:
     """The program with other statements, without those and the tensors that its outputs do not need."""
-    kept = tuple(needed(statements, program.outputs))
+    passed = {s.out for s in statements if isinstance(s, Compute) and s.body.op == "const" and s.body.value == IN_RANGE}
+    checks = tuple(check for check in program.checks if check.tensor not in passed)
+    kept = tuple(needed(statements, (*program.outputs, *(check.tensor for check in checks))))
     used = {*program.inputs, *program.outputs}
     used.update(name for statement in kept for name in (*statement.reads, *statement.outputs))
     tensors = {name: buffer for name, buffer in program.tensors.items() if name in used}
     constants = {name: array for name, array in program.constants.items() if name in used}
-    return Program(program.inputs, program.outputs, tensors, constants, kept)
+    return Program(program.inputs, program.outputs, tensors, constants, kept, checks)
 
 
 def is_movement(body: Expr) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.expr import Expr, loads, var
 
 COMBINES = ("sum", "prod", "max", "min", "and", "or")
@@ -114,6 +115,7 @@ class Program:
     """A kernel: `statements` in order compute `outputs` from `inputs` and `constants`.
 
     `tensors` holds every name. Outputs are distinct, each written by one statement, and none is an input or a constant.
+    `checks` are on statements that stand before what they guard.
     """
 
     inputs: tuple[str, ...]
@@ -121,6 +123,17 @@ class Program:
     tensors: Mapping[str, Buffer]
     constants: Mapping[str, np.ndarray]
     statements: tuple[Statement, ...]
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """What must be computed: the outputs and what is checked."""
+        return (*self.outputs, *(check.tensor for check in self.checks))
+
+    @property
+    def checked(self) -> Mapping[str, Check]:
+        """The checks by tensor."""
+        return {check.tensor: check for check in self.checks}
 
 
 def substitution(iters: Sequence[Iter], indices: Sequence[Expr]) -> dict[Expr, Expr]:

@@ -34,13 +34,15 @@ Ranges = dict[Expr, tuple[int, int]]
 def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Computes `outputs` from `inputs`, both in the program's order and of its shapes and types.
 
-    Raises RewriteError when an array does not have the shape or type that the program states.
+    Raises RewriteError when an array does not have the shape or type that the program states, `OutOfRange` for data
+    that a check refuses.
     """
     for role, names, arrays in (("input", program.inputs, inputs), ("output", program.outputs, outputs)):
         _check(program, role, names, arrays)
     env = {name: np.asarray(array, order="C") for name, array in zip(program.inputs, inputs, strict=True)}
     env.update((name, np.asarray(array, order="C")) for name, array in program.constants.items())
     results = dict(zip(program.outputs, outputs, strict=True))
+    checked = program.checked
     for statement, dead in zip(program.statements, last_uses(program), strict=True):
         for name in statement.outputs:
             given = results.get(name)
@@ -49,6 +51,8 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
             env[name] = given if usable and given is not None else np.empty(buffer.shape, numpy_dtype(buffer.dtype))
         if isinstance(statement, Compute):
             run_compute(statement, env, env[statement.out])
+            if statement.out in checked:
+                checked[statement.out].verify(int(env[statement.out]))
         else:
             _run_host(statement, env)
         for name in statement.outputs:

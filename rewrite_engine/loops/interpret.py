@@ -23,6 +23,8 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
             env[name] = np.zeros(shape, numpy_dtype(dtype))
         if isinstance(statement, Compute):
             _compute(statement, env)
+            if statement.out in program.checked:
+                program.checked[statement.out].verify(int(env[statement.out]))
         else:
             values = HOST_OPERATORS[statement.name]([env[name] for name in statement.inputs], statement.attributes)
             env.update(zip(statement.outputs, values, strict=True))

@@ -70,6 +70,7 @@ def _operator(
     if compute is None:
         return host_operator(builder, node, inputs, types, where)
     _check(builder, node, inputs, where)
+    builder.enter(node.op, inputs)
     try:
         results = compute(builder, inputs, node.attributes)
     except NeedsValue as error:

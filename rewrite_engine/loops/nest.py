@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program
 from rewrite_engine.loops.dtypes import identity
 from rewrite_engine.loops.expr import Expr, accumulator, const, postorder
@@ -59,6 +60,8 @@ def render(program: Program) -> str:
     for statement in program.statements:
         lines.append("")
         nodes = nest(statement) if isinstance(statement, Compute) else (Line(_host(statement)),)
+        if statement.outputs[0] in program.checked:
+            nodes = (*nodes, Line(_check(program.checked[statement.outputs[0]])))
         lines += [f"  {line}" for line in lines_of(nodes)]
     return "\n".join(lines) + "\n"
 
@@ -134,6 +137,10 @@ def _named(node: Expr, names: dict[Expr, str]) -> str:
 
 def _type(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
+
+
+def _check(check: Check) -> str:
+    return f"check {check.tensor}: {check.operator}, operand {check.operand}, {check.low} to {check.high}"
 
 
 def _host(statement: Host) -> str:

@@ -16,12 +16,14 @@ import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, Array, apply, convert, element
+from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.dtypes import INDEX, numpy_dtype
 from rewrite_engine.loops.host import HOST_OPERATORS
 from rewrite_engine.loops.nest import Guard, Line, Node
 from rewrite_engine.loops.nest_parser import PrintedKernel
 
 _BIND = re.compile(r"(?:let )?(\w+): (\w+) = (.+)")
+_CHECK = re.compile(r"check (\w+): (.+), operand (\d+), (-?\d+) to (-?\d+)")
 _COPY = re.compile(r"(\w+) = copy of (\w+)")
 _HOST = re.compile(r"(\w+(?:, \w+)*) = host (\w+)\(((?:\w+(?:, \w+)*)?); (.*)\)")
 _UPDATE = re.compile(r"(\w+)(\[.*?\])? (=|\+=|\*=|&=|\|=) (.+)")
@@ -45,7 +47,7 @@ class _State:
 def run(kernel: PrintedKernel, inputs: Sequence[Array], constants: Mapping[str, Array]) -> list[Array]:
     """The outputs, in order, of the kernel on `inputs`; `constants` are the elements of its constants.
 
-    Raises RewriteError for a line that means nothing.
+    Raises RewriteError for a line that means nothing, `OutOfRange` for data that a check refuses.
     """
     arrays = {**dict(zip(kernel.of_role("input"), inputs, strict=True)), **constants}
     for name in (*kernel.of_role("output"), *kernel.of_role("temporary")):
@@ -75,6 +77,9 @@ def _body(state: _State, nodes: Sequence[Node]) -> None:
 def _statement(state: _State, text: str) -> None:
     if found := _BIND.fullmatch(text):
         state.names[found[1]] = (_typed(_value(state, found[3]), found[2]), found[2])
+    elif found := _CHECK.fullmatch(text):
+        check = Check(found[1], found[2], int(found[3]), int(found[4]), int(found[5]))
+        check.verify(int(state.arrays[found[1]]))
     elif found := _COPY.fullmatch(text):
         state.arrays[found[1]][...] = state.arrays[found[2]]
     elif found := _HOST.fullmatch(text):

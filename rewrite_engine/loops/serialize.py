@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import Array
+from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Statement
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
 from rewrite_engine.loops.expr import Expr, intern, postorder
@@ -35,6 +37,7 @@ def to_json(program: Program) -> Json:
         "constants": {name: _encode(array) for name, array in program.constants.items()},
         "nodes": [[n.op, n.dtype, [number[arg] for arg in n.args], _value_to_json(n)] for n in nodes],
         "statements": [_statement_to_json(statement, number) for statement in program.statements],
+        **({"checks": [list(astuple(check)) for check in program.checks]} if program.checks else {}),
     }
 
 
@@ -49,7 +52,8 @@ def from_json(data: Mapping[str, Any]) -> Program:
         tensors = {name: Buffer(tuple(shape), dtype) for name, (shape, dtype) in data["tensors"].items()}
         constants = {name: _decode(text, tensors[name]) for name, text in data["constants"].items()}
         statements = tuple(_statement_from_json(statement, nodes) for statement in data["statements"])
-        return Program(tuple(data["inputs"]), tuple(data["outputs"]), tensors, constants, statements)
+        checks = tuple(_check_from_json(*row) for row in data.get("checks", ()))
+        return Program(tuple(data["inputs"]), tuple(data["outputs"]), tensors, constants, statements, checks)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise RewriteError(f"a kernel of schema {SCHEMA} is damaged: {error!r}; compile the model again") from error
 
@@ -85,6 +89,10 @@ def _statement_from_json(data: Json, nodes: Sequence[Expr]) -> Statement:
         post=None if data["post"] is None else nodes[data["post"]],
         init=data["init"],
     )
+
+
+def _check_from_json(tensor: str, operator: str, operand: int, low: int, high: int) -> Check:
+    return Check(str(tensor), str(operator), int(operand), int(low), int(high))
 
 
 def _value_to_json(node: Expr) -> Any:

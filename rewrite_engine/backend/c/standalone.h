@@ -120,12 +120,12 @@ int main(int count, char **arguments) {
   int status = re_read_weights(arguments[1]);
   for (int i = 0; !status && i < RE_INPUTS; i++) status = re_read(arguments[2 + i], re_inputs + i);
   if (status) return status;
-  if (re_prepare()) return re_fail(program, "a kernel failed", "");
+  if (re_prepare()) return re_fail(program, re_kernel, re_failure());
   double least = 0;
   for (long run = 0; run < runs; run++) {
     struct timespec start, end;
     timespec_get(&start, TIME_UTC);
-    if (re_infer()) return re_fail(program, "a kernel failed", "");
+    if (re_infer()) return re_fail(program, re_kernel, re_failure());
     timespec_get(&end, TIME_UTC);
     double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
     if (!run || seconds < least) least = seconds;

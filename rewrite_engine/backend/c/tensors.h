@@ -16,7 +16,7 @@ typedef struct {
   int (*run)(void **inputs, void **outputs, void *workspace);
 } re_signature;
 
-static _Thread_local char re_message[256];
+static _Thread_local char re_message[512];
 
 static int re_refuse(const re_signature *s, int32_t at, const char *what, int64_t expected, int64_t found) {
   snprintf(re_message, sizeof re_message, "kernel %s: argument %d: expected %s %lld, found %lld", s->symbol, at, what,
@@ -73,5 +73,7 @@ static int re_start(const re_signature *s, re_tensor *const *tensors, int anywhe
     snprintf(re_message, sizeof re_message, "kernel %s: no memory for a workspace of %lld bytes", s->symbol, (long long)s->workspace);
     return -1;
   }
-  return s->run(pointers, pointers + s->inputs, workspace);
+  int status = s->run(pointers, pointers + s->inputs, workspace);
+  if (status) snprintf(re_message, sizeof re_message, "kernel %s: %s", s->symbol, re_failure());
+  return status;
 }

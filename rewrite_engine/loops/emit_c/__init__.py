@@ -9,7 +9,8 @@
 `emit(..., constants=(1, 2))` names the inputs (by position) that are the same in every run; `lanes` is the vector width
 to tune for (`build_c.machine_lanes()`), the code runs on any processor.
 
-The exported functions of a kernel, all returning 0; arrays are contiguous, in the program's order, memory is aligned
+The exported functions of a kernel, returning 0, or -1 for positions outside of their axis, of which `re_failure` of
+runtime/failure.h then says what they are; arrays are contiguous, in the program's order, memory is aligned
 to 64 bytes and not shared by calls that run at once:
 
     int symbol(void **inputs, void **outputs, void *workspace);           CSource.workspace bytes

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Program
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c.formats import TABLED
@@ -59,6 +61,7 @@ class _Steps:
     run: list[NestFunction]
     functions: dict[str, str]
     prepared: list[str]
+    checks: dict[int, Check]  # by the number of calls of a run before it
 
 
 def host_operators(program: Program) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
         raise NotEmitted(f"kernel {symbol}: host operators ({', '.join(hosts)}) are not C; it runs in NumPy")
     statements, tensors = staged(program)
     fixed = {program.inputs[position] for position in constants} | program.constants.keys()
-    steps = _Steps([], [], {}, [])
+    steps = _Steps([], [], {}, [], {})
     for statement in statements:
         if isinstance(statement, Staged):
             once = statement.source in fixed
@@ -87,6 +90,8 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
             _add(steps, staging_function(statement, tensors), once)
         elif isinstance(statement, Compute):
             _compute(steps, statement, tensors, fixed, lanes)
+            if statement.out in program.checked:
+                steps.checks[len(steps.run)] = program.checked[statement.out]
     places = {name: f"inputs[{position}]" for position, name in enumerate(program.inputs)}
     places |= {name: f"outputs[{position}]" for position, name in enumerate(program.outputs)}
     for name, array in program.constants.items():
@@ -137,7 +142,11 @@ def _add(steps: _Steps, nest: NestFunction, once: bool = False) -> None:
 
 def _entry(symbol: str, steps: _Steps, places: Mapping[str, str], workspace: int, packed: int) -> str:
     """The exported functions; one is enough where nothing is packed once."""
-    run = [_call(nest, places) for nest in steps.run]
+    run: list[str] = []
+    for number, nest in enumerate(steps.run, 1):
+        run.append(_call(nest, places))
+        if number in steps.checks:
+            run.append(_checked(steps.checks[number], places))
     unused = "(void)inputs, (void)outputs, (void)workspace;"
     if not packed:
         return _exported(symbol, "void **inputs, void **outputs, void *workspace", [unused, *run])
@@ -169,6 +178,11 @@ def _call(nest: NestFunction, places: Mapping[str, str]) -> str:
     if nest.chunk < nest.tasks:
         run = f"re_parallel({nest.name}, B, {nest.tasks}, {nest.chunk})"
     return f"{{ char *const B[] = {{{pointers}}}; {run}; }}"
+
+
+def _checked(check: Check, places: Mapping[str, str]) -> str:
+    place = f"(const int64_t *)(void *)({places[check.tensor]})"
+    return f"if (*{place} != INT64_MIN) return re_refused({json.dumps(str(check))}, *{place});"
 
 
 def _constant(array: np.ndarray, dtype: str) -> tuple[str, str]:

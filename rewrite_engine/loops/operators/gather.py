@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rewrite_engine.loops.build import Builder, Tensor, Unsupported, normalized
+from rewrite_engine.loops.build import Builder, Tensor, normalized
 from rewrite_engine.loops.expr import Expr, cast, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
@@ -24,7 +24,7 @@ from rewrite_engine.loops.operators.common import (
 def gather(b: Builder, x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """NumPy's take: the axis is replaced by the axes of `indices`; negative ones count from the end.
 
-    Positions outside are refused where they are known, else taken as the nearest inside.
+    Positions outside are refused, where they are known at compile time, else when the kernel runs.
     """
     _check_positions(b, indices, [x.shape[axis]])
 
@@ -36,15 +36,12 @@ def gather(b: Builder, x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 def _check_positions(b: Builder, indices: Tensor, extents: Sequence[int]) -> None:
-    """Raises `Unsupported` for a known position outside of its axis; with several extents, one per last index."""
-    known = b.known(indices)
-    if known is None or not known.size:
+    """Positions lie in their axis, negative ones counted from its end; with several extents, one per last index."""
+    if len(extents) == 1 and indices.shape[-1:] != (1,):
+        b.require_positions(indices, -extents[0], extents[0] - 1)
         return
-    columns = [known] if len(extents) == 1 else [known[..., k] for k in range(len(extents))]
-    for column, extent in zip(columns, extents, strict=True):
-        wrong = column[(column < -extent) | (column >= extent)]
-        if wrong.size:
-            raise Unsupported(f"index {wrong.reshape(-1)[0]} is outside of an axis of size {extent}")
+    for column, extent in enumerate(extents):
+        b.require_positions(indices, -extent, extent - 1, column)
 
 
 def _gather(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:

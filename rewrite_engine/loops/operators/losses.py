@@ -25,6 +25,8 @@ def _likelihood(b: Builder, scores: Tensor, target: Tensor, weight: Tensor | Non
     working = working_dtype(scores.dtype)
     ignored = integer(attributes, "ignore_index") if "ignore_index" in attributes else None
 
+    b.require_positions(target, 0, scores.shape[1] - 1, ignored=ignored)
+
     def weigh(*i: Expr) -> Expr:
         factor = const(1, working) if weight is None else weight.lift([cast(target[i], "index")])
         return factor if ignored is None else select(target[i].eq(ignored), zero(factor), factor)

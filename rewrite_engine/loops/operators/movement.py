@@ -137,6 +137,8 @@ def _reverse_sequence(b: Builder, inputs: Operands, attributes: Attributes) -> l
     x, lengths = required(inputs, 0), required(inputs, 1)
     time, batch = integer(attributes, "time_axis"), integer(attributes, "batch_axis")
 
+    b.require_positions(lengths, 0, x.shape[time])
+
     def source(*i: Expr) -> Sequence[Expr]:
         length = cast(lengths[i[batch]], "index")
         return replaced(i, time, select(i[time] < length, length - i[time] - 1, i[time]))

@@ -151,6 +151,7 @@ def _max_unpool(b: Builder, inputs: Operands, attributes: Attributes) -> list[Te
     ]
     natural = [*x.shape[:2], *spatial]  # what the places count in
     shape = natural if wanted is None else host_integers(b, wanted)
+    b.require_positions(places, 0, math.prod(natural) - 1)
     blank = b.compute(shape, lambda *i: const(0, x.dtype))
     return [b.scatter(blank, x.shape, lambda *i: unflatten(cast(places[i], "index"), natural), lambda *i: x[i])]
 

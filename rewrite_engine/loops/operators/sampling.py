@@ -153,6 +153,7 @@ def _roi_align(b: Builder, inputs: Operands, attributes: Attributes) -> list[Ten
     bins = (integer(attributes, "output_height"), integer(attributes, "output_width"))
     half_pixel = text(attributes, "coordinate_transformation_mode") == "half_pixel"
     scale, sizes = number(attributes, "spatial_scale"), x.shape[2:]
+    b.require_positions(batch, 0, x.shape[0] - 1)
 
     def corner(r: Expr, k: int) -> Expr:
         return rois.lift([r, k]) * scale - (0.5 if half_pixel else 0.0)
