@@ -1,6 +1,7 @@
 """Mechanical mutations of rules: each takes a declaration's syntax tree and says what to write elsewhere in its text.
 
-In: a `rule` declaration. Out: `Mutation`s: kind, what is changed, and the edits. Fixed before any of them was run.
+In: a `rule` declaration. Out: `Mutation`s: kind, what is changed, and the edits. The kinds were extended once,
+after a first run over `algebra.pat`, and are fixed since.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ rule decode_conv_bias reassociates:
                          DequantizeLinear(b, xs * ws, full(ws.shape, 0), axis=0), like c), ys, yz)
 rule decode_matmul reassociates: QLinearMatMul(a, const sa, const za, b, const sb, const zb, const ys, const yz)
   => QuantizeLinear(MatMul(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), ys, yz)
-  if sa.numel == 1 and sb.numel == 1
+  if sa.numel == 1 and (sb.numel == 1 or b.rank == 2)
 
 test "a sum":
   com.microsoft::QLinearAdd(a: uint8[8], const s: float32[] = 0.5, const z: uint8[] = 3, b: uint8[8], s, z, s, z)
@@ -84,7 +84,11 @@ test "a scale per row of the left matrix":
                 const s: float32[] = 0.25, const z: int8[] = 0, s, const zy: uint8[] = 0) is not decode_matmul
 test "a scale per column of the right matrix":
   QLinearMatMul(a: uint8[2, 8], const s: float32[] = 0.5, const za: uint8[] = 3, const w: int8[8, 4],
-                const sb: float32[4] = 0.25, const z: int8[4] = 0, s, const zy: uint8[] = 0) is not decode_matmul
+                const sb: float32[4] = 0.25, const z: int8[4] = 0, s, const zy: uint8[] = 0)
+  => QuantizeLinear(MatMul(DequantizeLinear(a, s, za), DequantizeLinear(w, sb, z, axis=1)), s, zy)
+test "a scale per column of several right matrices":
+  QLinearMatMul(a: uint8[2, 8, 8], const s: float32[] = 0.5, const za: uint8[] = 3, const w: int8[2, 8, 8],
+                const sb: float32[8] = 0.25, const z: int8[8] = 0, s, const zy: uint8[] = 0) is not decode_matmul
 test "a convolution with a computed zero point stays":
   place QLinearConv(x: uint8[1, 4, 8, 8], const s: float32[] = 0.5, z: uint8[], const w: int8[2, 4, 3, 3],
                     const ws: float32[2] = 0.25, const wz: int8[2] = 0, s, z)

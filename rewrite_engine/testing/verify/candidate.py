@@ -16,7 +16,7 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language.core import ABSENT, Facts
 from rewrite_engine.language.functions import numpy_dtype
 from rewrite_engine.operators.dtypes import is_float
-from rewrite_engine.operators.types import TensorType
+from rewrite_engine.operators.types import Dimension, TensorType
 from rewrite_engine.testing.verify.draws import Source, choice
 from rewrite_engine.testing.verify.node_draft import Array, NodeDraft, Shape
 from rewrite_engine.testing.verify.plan import Plan
@@ -130,10 +130,26 @@ def _linear(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) 
     if any(kind is not None and kind.dtype.startswith("float8") for kind in inputs):
         return "codes are whole numbers"
     filters = inputs[3].shape[0] if inputs[3] is not None and inputs[3].shape else 1
-    for scale, zero in ((inputs[k], inputs[k + 1]) for k in (1, 4, 6)):
-        if scale is not None and zero is not None and (scale.shape != zero.shape or scale.numel not in (1, filters)):
-            return "one scale and zero point for all, or for each filter"
-    return _positive(constants, ((1, 2), (4, 5), (6, 7)))
+    return _steps(inputs, {1: 1, 4: filters, 6: 1}) or _positive(constants, ((1, 2), (4, 5), (6, 7)))
+
+
+def _linear_matmul(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
+    if any(kind is not None and kind.dtype.startswith("float8") for kind in inputs):
+        return "codes are whole numbers"
+    a, b = (inputs[k].shape or () if inputs[k] is not None else () for k in (0, 3))  # type: ignore[union-attr]
+    rows, columns = a[-2] if len(a) == 2 else 1, b[-1] if b else 1
+    return _steps(inputs, {1: rows, 4: columns, 6: 1}) or _positive(constants, ((1, 2), (4, 5), (6, 7)))
+
+
+def _steps(inputs: Types, most: Mapping[int, Dimension]) -> str:
+    """Of scales and their zero points: one for all, or a list of so many."""
+    for k, count in most.items():
+        scale, zero = inputs[k], inputs[k + 1]
+        if scale is None or zero is None:
+            continue
+        if scale.shape != zero.shape or scale.shape not in ((), (1,), (count,)):
+            return "one scale and zero point for all, or for each row, column or filter"
+    return ""
 
 
 def _positive(constants: Constants, pairs: Sequence[tuple[int, int]]) -> str:
@@ -159,9 +175,14 @@ _FITS = {
     "DequantizeLinear": _scaled,
     "Gemm": _whole_factors,
     "QLinearConv": _linear,
-    "QLinearMatMul": _linear,
+    "QLinearMatMul": _linear_matmul,
 }
 """What operators ask of their operands and type inference does not look at; the reason where it does not hold."""
+
+
+def misfit(op: str, inputs: Types, attributes: Mapping[str, Any]) -> str:
+    """What an operator asks of the types of its operands beyond type inference, where it does not hold."""
+    return _FITS[op](inputs, (None,) * len(inputs), attributes) if op in _FITS else ""
 
 
 def _choose(c: Candidate, index: int, source: Source) -> None:
@@ -209,7 +230,10 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
                 c.values[slot] = held.astype(numpy_dtype(dtypes[k]))
         elif slot in plan.known and slot not in c.values:
             name = draft.formals[min(k, len(draft.formals) - 1)] if draft.formals else ""
-            c.values[slot] = numbers(plan, source, shape, dtypes[k], name in POSITIVE)
+            zero = name.endswith("zero_point") and dtypes[k].startswith("float8")  # codes that are floats have no other
+            c.values[slot] = (
+                _zeros(shape, dtypes[k]) if zero else numbers(plan, source, shape, dtypes[k], name in POSITIVE)
+            )
 
 
 def _shape(c: Candidate, slot: int) -> Shape | None:
@@ -248,6 +272,10 @@ def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source, b
         return likely[0] if likely else formal.dtypes[0]
     rare = [name for name in ("float8_e5m2", "uint16", "int16", "float8_e4m3fn") if name in formal.dtypes]
     return choice(source, [*likely, *likely, *rare])
+
+
+def _zeros(shape: Shape, dtype: str) -> Array:
+    return np.zeros(shape, numpy_dtype(dtype))
 
 
 def _literal(value: object, dtype: str) -> Array:

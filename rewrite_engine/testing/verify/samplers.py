@@ -13,7 +13,15 @@ import numpy as np
 
 from rewrite_engine.testing.verify.draws import chance, choice, shuffled
 from rewrite_engine.testing.verify.node_draft import NodeDraft, joined
-from rewrite_engine.testing.verify.window_samplers import attention, conv, pool, qlinear_conv, qlinear_matmul, rotary
+from rewrite_engine.testing.verify.window_samplers import (
+    attention,
+    conv,
+    pool,
+    qlinear_conv,
+    qlinear_matmul,
+    quantise,
+    rotary,
+)
 
 Sampler = Callable[[NodeDraft], None]
 
@@ -302,17 +310,6 @@ def _clip(d: NodeDraft) -> None:
     _scalars(d)
 
 
-def _quantise(d: NodeDraft) -> None:
-    x = d.shape(0)
-    per_axis = bool(x) and chance(d.source, 2)
-    if "axis" not in d.fixed and per_axis:
-        d.axis(len(x))
-    axis = int(d.attributes.get("axis", 1))
-    scale = (x[axis],) if per_axis and -len(x) <= axis < len(x) else ()
-    d.settle(1, scale)
-    d.settle(2, d.shapes[1] or ())
-
-
 def _cast(d: NodeDraft) -> None:
     d.shape(0)
     d.attribute("to", choice(d.source, (1, 10, 11, 7, 6, 9, 3, 16)))
@@ -345,7 +342,7 @@ SAMPLERS: Mapping[str, Sampler] = {
     "Concat": _concat,
     "Conv": conv,
     "ConvTranspose": lambda d: conv(d, transposed=True),
-    "DequantizeLinear": _quantise,
+    "DequantizeLinear": quantise,
     "Dropout": _dropout,
     "Expand": _expand,
     "Flatten": _flatten,
@@ -359,7 +356,7 @@ SAMPLERS: Mapping[str, Sampler] = {
     "Pad": _pad,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
-    "QuantizeLinear": _quantise,
+    "QuantizeLinear": quantise,
     "RMSNormalization": _normalised,
     "Reshape": _reshape,
     "RotaryEmbedding": rotary,
@@ -385,6 +382,7 @@ OTHERWISE: Mapping[str, Mapping[str, tuple[object, ...]]] = {
     "LayerNormalization": {"epsilon": (0.5, 0.25)},
     "LeakyRelu": {"alpha": (0.5, 2.0)},
     "MaxPool": {"ceil_mode": (1,)},
+    "QuantizeLinear": {"saturate": (0,)},
     "RMSNormalization": {"epsilon": (0.5, 0.25)},
     "RotaryEmbedding": {"interleaved": (1,)},
 }

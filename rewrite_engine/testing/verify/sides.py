@@ -24,7 +24,7 @@ from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.operators.types import Dimension, TensorType
-from rewrite_engine.testing.verify.candidate import Candidate
+from rewrite_engine.testing.verify.candidate import Candidate, misfit
 from rewrite_engine.testing.verify.node_draft import Array
 from rewrite_engine.testing.verify.plan import roomy
 
@@ -165,6 +165,9 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
             results = operators.infer_types(node.op, attributes, kinds, known, node.outputs)
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise Invalid(f"the right side is no graph: {error}", left) from None
+        reason = misfit(node.op, kinds, attributes)
+        if reason:
+            raise Invalid(f"the right side is no graph: {node.op}: {reason}", left)
         types.update(zip(outputs, results, strict=True))
         nodes.append(Node(node.op, attributes, inputs, outputs))
     roots = tuple(label(reference) for reference in template.roots)

@@ -1,4 +1,4 @@
-"""How operands of windows and of attention are drawn: convolutions, pools, rotary embeddings."""
+"""How operands of windows, of attention and of quantisers are drawn: convolutions, pools, rotary embeddings, codes."""
 
 from __future__ import annotations
 
@@ -99,8 +99,25 @@ def qlinear_conv(d: NodeDraft) -> None:
 
 
 def qlinear_matmul(d: NodeDraft) -> None:
-    """Codes of two matrices; one scale and zero point for each."""
+    """Codes of two matrices; one scale and zero point for each, or one per row of the left, per column of the right."""
     x = d.shape(0, least=2, most=4)
-    d.settle(3, (x[-1] if x else 1, max(d.size(), 1)))
-    for position in (1, 2, 4, 5, 6, 7):
+    batch = choice(d.source, ((), (), x[:-2]))
+    d.settle(3, (*batch, x[-1] if x else 1, max(d.size(), 1)))
+    y = d.shape(3)
+    for position, each in ((1, x[-2:-1] if len(x) == 2 else ()), (4, y[-1:] if len(y) > 1 else ())):
+        d.settle(position, choice(d.source, ((), each)))
+        d.settle(position + 1, d.shapes[position] or ())
+    for position in (6, 7):
         d.settle(position, ())
+
+
+def quantise(d: NodeDraft) -> None:
+    """A scale and zero point for all, or one for each position of an axis."""
+    x = d.shape(0)
+    per_axis = bool(x) and chance(d.source, 2)
+    if "axis" not in d.fixed and per_axis:
+        d.axis(len(x))
+    axis = int(d.attributes.get("axis", 1))
+    scale = (x[axis],) if per_axis and -len(x) <= axis < len(x) else ()
+    d.settle(1, scale)
+    d.settle(2, d.shapes[1] or ())
