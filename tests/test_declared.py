@@ -303,3 +303,33 @@ def test_nothing_runs_an_operator_whose_meaning_does_not_hold(tmp_path: Path) ->
     message = "the declared meaning of `com.x::Halves` does not hold: `x.rank == 2` does not hold: 1 == 2; and ONNX Run"
     with pytest.raises(RewriteError, match=message):
         api.compile(module, load_text(OPERATORS))
+
+
+@pytest.mark.parametrize("strategy", ["priority", "largest", "op-map", "single:host", "single:t"])
+def test_baselines_run_the_bodies(strategy: str) -> None:
+    """Nothing computes such an operator as it is: its body is what the model gives, of two results and of others."""
+    nodes = [
+        helper.make_node("Silu", ["x"], ["a"], domain="com.x"),
+        helper.make_node("Both", ["a"], ["b", "c"], domain="com.x", axis=0),
+        helper.make_node("Mul", ["b", "c"], ["d"]),
+        helper.make_node("Silu", ["d"], ["e"], domain="com.x"),
+        helper.make_node("Relu", ["e"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 3])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.x", 1)]
+    module = api.load(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=imports))
+    rules = load_text(OPERATORS + TARGET)
+    placed = api.place(module, rules, strategy=strategy)
+    found = api.place(module, rules).baselines
+    assert all(cost is not None and cost >= placed.bound for cost in found.values())
+    calls = [call for call in placed.graph.steps if isinstance(call, KernelCall)]
+    assert ("t.c" in {call.rule for call in calls}) == (strategy not in ("single:host", "op-map"))
+    given = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
+
+    def silu(v: np.ndarray) -> np.ndarray:
+        return np.asarray(v / (1 + np.exp(-v)))
+
+    halves = silu(given)[:2], silu(silu(given)[2:])
+    (result,) = api.compile(module, rules, placement=placed).run({"x": given}).values()
+    np.testing.assert_allclose(result, np.maximum(silu(halves[0] * halves[1]), 0), rtol=1e-5, atol=1e-6)

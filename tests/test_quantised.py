@@ -93,6 +93,7 @@ def test_such_layers_compute_what_the_model_computes() -> None:
     ("name", "convolutions"),
     [
         ("resnet18.legacy.qdq", 20),
+        ("resnet18.legacy.qop", 20),
         pytest.param("mobilenetv2.legacy.qdq", 52, marks=pytest.mark.slow),
     ],
 )

@@ -1,7 +1,8 @@
 """How the choice is made: strategies take an explored problem and return a solution with a lower bound.
 
 `optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines
-choose among the kernels that compute the model's operators as they were given, a composite before its parts.
+choose among the kernels that compute the model's operators as they were given, a composite before its parts; of a
+declared operator that nothing runs as it is, among those of its body.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 from rewrite_engine.egraph.supply import supply
+from rewrite_engine.placement.given import order_of, usable_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +223,11 @@ def choose(explored: Explored, rank: Rank) -> list[int] | None:
     The kernels, in an order in which they can run, or None where some value cannot be served.
     """
     problem = explored.problem
-    order = _order(explored)
+    order = order_of(explored)
+    usable = usable_in(explored, order)
     candidates: dict[int, list[int]] = defaultdict(list)
     for k, kernel in enumerate(problem.kernels):
-        if kernel.payload in problem.originals and all(
+        if kernel.payload in usable and all(
             order.get(read.value, -1) < order.get(kernel.value, -1) for read in kernel.reads
         ):
             candidates[kernel.value].append(k)
@@ -289,31 +292,16 @@ def _arrives(problem: Problem, value: int, device: int) -> bool:
     return not homes or any(home == device or (value, home, device) in problem.copies for home in homes)
 
 
-def _order(explored: Explored) -> dict[int, int]:
-    """Values in the order in which the model computes them; inputs and constants first."""
-    order: dict[int, int] = {}
-    for index in (*explored.terms.inputs, *explored.terms.outputs):
-        order.setdefault(explored.class_of[index], 0)
-    for k, node in enumerate(explored.terms.nodes):
-        for o in node.outputs:
-            if o >= 0:
-                order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
-    for kernel in explored.problem.kernels:
-        enode = explored.enodes[kernel.payload]
-        if enode.result is not None and kernel.value in order:
-            order[enode.inputs[0]] = order[kernel.value] - 1
-    return order
-
-
 def _largest_sets(explored: Explored) -> Rank:
     """Greedy assignment of connected supported sets, as a ranking."""
     problem = explored.problem
+    usable = usable_in(explored, order_of(explored))
     supported: dict[int, set[int]] = defaultdict(set)
     reads: dict[int, set[int]] = defaultdict(set)
     for kernel in problem.kernels:
-        if kernel.payload in problem.originals and kernel.target != 0:
+        if kernel.payload in usable and kernel.target != 0:
             supported[kernel.target].add(kernel.value)
-        if kernel.payload in problem.originals:
+        if kernel.payload in usable:
             reads[kernel.value].update(read.value for read in kernel.reads)
     assigned: dict[int, int] = {}
     while True:

@@ -1,0 +1,79 @@
+"""What baselines choose among: the kernels that compute a model as it was given, and the order of its values.
+
+Of declared operators, which nothing runs as they are, the kernels of their bodies count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from rewrite_engine.egraph.freeze import Explored
+from rewrite_engine.egraph.problem import Kernel
+
+
+def order_of(explored: Explored) -> dict[int, float]:
+    """Values in the order in which the model computes them; inputs and constants first."""
+    order: dict[int, float] = {}
+    for index in (*explored.terms.inputs, *explored.terms.outputs):
+        order.setdefault(explored.class_of[index], 0)
+    for k, node in enumerate(explored.terms.nodes):
+        for o in node.outputs:
+            if o >= 0:
+                order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
+    for kernel in explored.problem.kernels:
+        enode = explored.enodes[kernel.payload]
+        if enode.result is not None and kernel.value in order:
+            order[enode.inputs[0]] = order[kernel.value] - 1
+    return order
+
+
+def usable_in(explored: Explored, order: dict[int, float]) -> frozenset[int]:
+    """The payloads of kernels that compute the model as it was given, and of those behind declared operators.
+
+    Such an operator is run by its body: no kernel computes it as it is, so that all kernels of its results count, and
+    of the values between, which are put into the order just before.
+    """
+    problem = explored.problem
+    given = [kernel for kernel in problem.kernels if kernel.payload in problem.originals]
+    results = [kernel for kernel in given if explored.enodes[kernel.payload].result is not None]
+    made = {kernel.value for kernel in given} - {kernel.value for kernel in results}
+    made |= {kernel.value for kernel in results if kernel.reads[0].value in made}
+    made |= problem.resident | {value for value, _ in problem.given}
+    ways: dict[int, list[Kernel]] = defaultdict(list)
+    for kernel in problem.kernels:
+        ways[kernel.value].append(kernel)
+    declared = {root for match in explored.matches if match.rule.defines for root in match.roots}
+    pending = [value for value in sorted(order) if value in declared and value not in made]
+    usable, seen, between = set(problem.originals), set(pending), list[int]()
+    for value in pending:
+        for kernel in ways[value]:
+            usable.add(kernel.payload)
+            for other in (read.value for read in kernel.reads):
+                if other not in made and other not in seen:
+                    seen.add(other)
+                    pending.append(other)
+                    between += [] if other in order else [other]
+    _put_between(order, between, ways)
+    return frozenset(usable)
+
+
+def _put_between(order: dict[int, float], between: Sequence[int], ways: Mapping[int, Sequence[Kernel]]) -> None:
+    """Orders each value right after what the first kernel that can compute it reads."""
+    step = 0.5 / (len(between) + 1)
+    readers: dict[int, list[Kernel]] = defaultdict(list)
+    waiting: dict[Kernel, int] = {}
+    ready: list[Kernel] = []
+    for value in between:
+        for kernel in ways[value]:
+            reads = {read.value for read in kernel.reads if read.value not in order}
+            waiting[kernel] = len(reads)
+            ready += [] if reads else [kernel]
+            for read in sorted(reads):
+                readers[read].append(kernel)
+    for kernel in ready:
+        if kernel.value not in order:
+            order[kernel.value] = max((order[read.value] for read in kernel.reads), default=0) + step
+            for reader in readers[kernel.value]:
+                waiting[reader] -= 1
+                ready += [] if waiting[reader] else [reader]
