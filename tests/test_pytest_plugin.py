@@ -107,6 +107,38 @@ def test_each_test_runs_once(pytester, monkeypatch):
     assert sorted(ran) == ["fires", "swish"]
 
 
+def test_rules_are_verified_where_it_is_asked_for_and_summarised(pytester):
+    pytester.makefile(".pat", rules=RULES + "rule wrong: Sub(a, b) => Sub(b, a)\n")
+    chosen = ("-k", "verified", "--pat-seed", "3", "--pat-seed", "4", "--pat-examples", "9")
+    result = run(pytester, *chosen)
+    result.assert_outcomes(passed=4, failed=2, deselected=5)
+    result.stdout.fnmatch_lines_random([
+        "rules.pat::rule twice verified by seed 3 PASSED*",
+        "rules.pat::composite gate of host verified by seed 4 PASSED*",
+        "*test \"counterexample: wrong\":",
+        "*= verification of rules =*",
+        "*verified: twice: tier 3 (floats)*9 matches*; seed 4, * s", "*REFUTED: wrong: *; seed 3, * s",
+    ])  # fmt: skip
+    result.stdout.no_fnmatch_line("*Traceback*")
+    low = run(pytester, "-k", "wrong and verified", "--pat-tier", "1")
+    low.assert_outcomes(passed=1, deselected=7)
+    low.stdout.fnmatch_lines(["*verified: wrong: tier 1 (shapes and dtypes)*; seed 0, * s"])
+
+
+@pytest.mark.parametrize(("profile", "items"), [("quick", 1), ("usual", 1), ("thorough", 5)])
+def test_profiles_say_how_thoroughly(pytester, profile, items):
+    pytester.makefile(".pat", rules=RULES)
+    found = run(pytester, "--collect-only", "-q", "-k", "twice and verified", "--pat-profile", profile)
+    wanted = [f"<VerifiedItem rule twice verified by seed {seed}>" for seed in range(items)]
+    assert [line.strip() for line in found.outlines if "verified" in line] == wanted
+
+
+def test_too_few_examples_are_refused(pytester):
+    pytester.makefile(".pat", rules=RULES)
+    found = run(pytester, "--pat-examples", "0")
+    assert found.ret != 0 and "expected at least 1, found 0" in found.stdout.str() + found.stderr.str()
+
+
 def test_without_rule_files_nothing_is_loaded():
     code = (
         "import sys, rewrite_engine.testing.pytest_plugin\n"

@@ -3,6 +3,8 @@
 Installed with the package, as the plugin `rewrite_engine`. pytest then collects the `.pat` files that it is given and
 those below its test paths when they hold tests (`--pat`: all of them); the ini option `pat_paths` restricts the latter
 to some folders. A file that does not check is one error with every problem. Nothing is loaded before a file is met.
+With one of `--pat-profile`, `--pat-tier`, `--pat-seed` and `--pat-examples`, rules and composites are verified as well,
+an item each (and seed), and summarised at the end.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 _TEST = re.compile(r'^[^#"\n]*\btest\s*"', re.MULTILINE)
 
 
+PROFILES = {"quick": (3, 6, 1), "usual": (3, 24, 1), "thorough": (3, 400, 5)}
+"""Tier, matches per rule and number of seeds."""
+
+
 class PatWarning(pytest.PytestWarning):
     """What checking a rule file warns of."""
 
@@ -37,15 +43,51 @@ class Unbuilt(Exception):
     """The graph of a test cannot be built; the message says where and why."""
 
 
+class Refuted(Exception):
+    """Verification does not hold; the message is the rule's line and counterexample."""
+
+
 class Failed(Exception):
     """A test of a rule file did not pass; the message is the reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option `--pat` and the setting `pat_paths`."""
+    """The option `--pat`, those of verification, and the setting `pat_paths`."""
     group = parser.getgroup("rewrite_engine", "rule files (.pat)")
     group.addoption("--pat", action="store_true", help="collect .pat files without tests, too")
+    group.addoption("--pat-profile", choices=sorted(PROFILES), help="verify rules and composites so thoroughly")
+    group.addoption("--pat-tier", type=int, choices=(1, 2, 3), help="verify them up to this tier")
+    group.addoption("--pat-examples", type=int, metavar="N", help="verify so many matches of each")
+    group.addoption("--pat-seed", type=int, action="append", metavar="N", help="verify by this seed (repeatable)")
     parser.addini("pat_paths", "folders whose .pat files are collected (default: all test paths)", "paths", [])
+
+
+def verification(config: pytest.Config) -> tuple[int, int, tuple[int, ...]] | None:
+    """Tier, matches per rule and seeds, as the options ask for; None where nothing is verified."""
+    profile, tier, examples, seeds = (
+        config.getoption(f"pat_{name}") for name in ("profile", "tier", "examples", "seed")
+    )
+    if profile is None and tier is None and examples is None and not seeds:
+        return None
+    if examples is not None and examples < 1:
+        raise pytest.UsageError(f"--pat-examples: expected at least 1, found {examples}")
+    usual = PROFILES[profile or "usual"]
+    return tier or usual[0], examples or usual[1], tuple(seeds or range(usual[2]))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """A line per rule and seed that was verified, without the counterexamples, which stand with the failures."""
+    lines = [
+        text
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, text in getattr(report, "user_properties", ())
+        if name == "verified" and getattr(report, "when", "") == "call"
+    ]
+    if lines:
+        terminalreporter.section("verification of rules")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> PatFile | None:
@@ -85,11 +127,16 @@ class PatFile(pytest.File):
         for text in rules.warnings:
             warnings.warn_explicit(PatWarning(text), None, str(self.path), lineno=0)  # the text says which line
         here, cases = own_tests(rules)
+        own: list[CoreRule] = []
         for rule in rules.rules:
             if rule.span.file == here and rule.kind in ("rule", "composite") and not rule.defines:
+                own.append(rule)
                 yield RuleItem.from_parent(self, name=_title(rule), rule=rule)
         for case in cases:
             yield CaseItem.from_parent(self, name=case.title, case=case)
+        asked = verification(self.config)
+        for rule, seed in ((rule, seed) for rule in own for seed in (asked[2] if asked else ())):
+            yield VerifiedItem.from_parent(self, name=f"{_title(rule)} verified by seed {seed}", rule=rule, seed=seed)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
         """The problems of a file that does not check, each with its line and caret."""
@@ -137,6 +184,8 @@ class PatItem(pytest.Item):
         error = excinfo.value
         if isinstance(error, Unbuilt):
             return str(error)
+        if isinstance(error, Refuted):
+            return str(error)
         if not isinstance(error, Failed | Unfired):
             return _shown(error) or super().repr_failure(excinfo)
         texts = {path: text for path, (text, _) in self.parent.loaded[0].sources.items()}
@@ -170,6 +219,28 @@ class RuleItem(PatItem):
         """Raises `Unfired` where no test makes it match."""
         if not self.parent.fires(self.rule):
             raise Unfired(f"no test makes the {self.name} match")
+
+
+class VerifiedItem(PatItem):
+    """A rule or a composite, verified by one seed."""
+
+    def __init__(self, *, rule: CoreRule, seed: int, **given: Any) -> None:
+        super().__init__(span=rule.span, **given)
+        self.rule, self.seed = rule, seed
+
+    def runtest(self) -> None:
+        """Raises `Refuted` with the counterexample, or where nothing satisfies the pattern and its guard."""
+        from rewrite_engine.testing.verify import Options, verify_rule
+
+        asked = verification(self.config)
+        assert asked is not None
+        rules, _ = self.parent.loaded
+        report = verify_rule(rules, self.rule, Options(seed=self.seed, examples=asked[1], tiers=asked[0]))
+        self.user_properties.append(("verified", f"{report.line()}; seed {self.seed}, {report.seconds:.1f} s"))
+        if not report.passed:
+            found = report.counterexample
+            texts = [] if found is None else [f"left:  {found.left}", f"right: {found.right}", found.test, found.python]
+            raise Refuted("\n".join([report.line(), *texts]))
 
 
 def _title(rule: CoreRule) -> str:
