@@ -8,8 +8,11 @@ from __future__ import annotations
 import itertools
 import json
 
+import numpy as np
+import onnx
 import pytest
 from models import largest_error, parse, random_inputs, run_reference
+from onnx import helper
 
 import rewrite_engine as rw
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
@@ -333,3 +336,40 @@ def test_row_100_shape_arithmetic_stays_on_the_host(given: str) -> None:
     (last,) = [call for call in kernels(graph) if call.covers == ("y",)]
     assert last.device == "acc" and len(last.host_inputs) == 1
     assert [move[1:] for move in copies(graph)] == [("host", "acc")]  # `y` was asked for on the device
+
+
+# ---------------------------------------------------------------- branches
+
+
+def with_branches(then: str, otherwise: str, before: str, after: str) -> onnx.ModelProto:
+    """y of `after`, which reads r = If(c, then, otherwise); both branches may read what `before` computes of x."""
+    model = parse(f"g (bool c, float[4] x) => (float[4] y) {{ {before} r = Identity(x) {after} }}")
+    branches = [parse(f"b () => (float[4] o) {{ {body} }}").graph for body in (then, otherwise)]
+    node = next(node for node in model.graph.node if list(node.output) == ["r"])
+    node.CopyFrom(helper.make_node("If", ["c"], ["r"], then_branch=branches[0], else_branch=branches[1]))
+    return model
+
+
+def test_rows_93_and_108_values_that_pass_through_branches() -> None:
+    """A branch runs on the host: what it reads is copied there once, what it gives back once; nothing else moves."""
+    rules = BOARD.replace("target host {", "target host { flops 1GFLOPS bandwidth 1GBps")
+    reshapes = "t = Reshape(a, k1) o = Reshape(t, k2)"
+    constants = "k1 = Constant <value_ints = [2, 2]> () k2 = Constant <value_ints = [4]> ()"
+    for then, otherwise in (
+        ("o = Exp(a)", "o = Tanh(a)"),
+        (f"{constants} {reshapes}", f"{constants} {reshapes.replace('Reshape(a, k1)', 'Reshape(b, k1)')}"),
+        ("o = Add(a, b)", "o = Add(a, a)"),
+    ):
+        model = with_branches(then, otherwise, "a = Relu(x) b = Neg(a)", "d = Sin(b) e = Cos(r) y = Add(d, e)")
+        loaded = load_text(rules)
+        placement = rw.place(rw.load(model), loaded)
+        moved = copies(placement.graph)
+        assert len(moved) == len({(value, to) for value, _, to in moved}) == len(set(moved))
+        where = {cover: call.target for call in kernels(placement.graph) for cover in call.covers}
+        assert where["a"] == where["d"] == where["e"] == "npu" and where["r"] == "host"
+        there = [value for value, _, to in moved if to == "acc"]
+        assert not {value for value in there if value.startswith(("a", "b"))}, "what was made there comes back"
+        bundle = rw.compile(rw.load(model), loaded, placement=placement, engine="numpy")
+        for flag in (True, False):
+            inputs = {"c": np.array(flag), "x": np.float32([-1, 0, 1, 2])}
+            assert largest_error(list(bundle.run(inputs).values()), run_reference(model, inputs)) < 1e-6
