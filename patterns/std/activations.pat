@@ -71,5 +71,7 @@ test "hard sigmoid becomes the operator":
   Div(Clip(Add(x: float32[1, 8], 3), 0, 6), 6) => HardSigmoid(x, alpha=0.16666667, beta=0.5)
 test "one relu is enough": Relu(Relu(x: float32[1, 8])) => Relu(x)
 test "a relu of a tanh stays": place Relu(Tanh(x: float32[1, 8])) => Relu(Tanh(x)) on host
+test "a sixth in single precision is none in double, in hard swish":
+  place Mul(x: float64[1, 8], Div(Clip(Add(x, 3), 0, 6), 6)) => Mul(x, Div(Clip(Add(x, 3), 0, 6), 6)) on host
 test "double precision stays":
   place Div(Clip(Add(x: float64[1, 8], 3), 0, 6), 6) => Div(Clip(Add(x, 3), 0, 6), 6) on host
