@@ -85,8 +85,8 @@ def on_machines(
     """With machines whose patterns are cut out of the graph, and (without `cut`) with others; `sizes` as there."""
 
     def machines(graph: Terms) -> hypothesis.SearchStrategy[RuleSet]:
-        fitting = st.machines(graph=graph, **sizes)
-        return fitting if cut else fitting | st.machines(**sizes)
+        fitting = st.machines(graph=graph, max_rules=8, **sizes)
+        return fitting if cut else fitting | fitting | st.machines(**sizes)
 
     return graphs.flatmap(lambda g: hypothesis.builds(Case, hypothesis.just(g), machines(g)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hypothesis import reject
@@ -81,9 +82,11 @@ def patterns(draw: st.DrawFn, *, name: str = "drawn", max_operators: int = 4, gr
     return f"pattern {name}({', '.join(names)}) = {text}{guard}"
 
 
-def rules(*, max_rules: int = 6) -> st.SearchStrategy[str]:
-    """Rewrites that are sound, as text: none to `max_rules` of them."""
-    return st.lists(st.sampled_from(SOUND), max_size=max_rules, unique=True).map("\n".join)
+def rules(*, max_rules: int = 6, graph: Terms | None = None) -> st.SearchStrategy[str]:
+    """Rewrites that are sound, as text: none to `max_rules` of them, of operators of a `graph` where one is given."""
+    used = None if graph is None else {node.op for node in graph.nodes}
+    fitting = [rule for rule in SOUND if used is None or set(re.findall(r"[A-Z]\w+", rule.partition("=>")[0])) <= used]
+    return st.lists(st.sampled_from(fitting or SOUND), max_size=max_rules, unique=True).map("\n".join)
 
 
 @st.composite
@@ -130,7 +133,7 @@ def machines(
             rate = f"{draw(st.integers(0, 9))}us + bytes / {draw(st.integers(1, 64))}GBps"
             lines.append(f"link host <-> {device}: {rate}")
         lines.append(draw(targets(name=f"t{number}", device=device, graph=graph)))
-    return load_text("\n".join([*lines, draw(rules(max_rules=max_rules))]) + "\n", "<drawn>")
+    return load_text("\n".join([*lines, draw(rules(max_rules=max_rules, graph=graph))]) + "\n", "<drawn>")
 
 
 @st.composite
