@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from models import parse
+from onnx import numpy_helper
 
 import rewrite_engine as rw
-from rewrite_engine.backend.check import SPACINGS, STEPS, TOLERANCE, CheckReport, OutputCheck, compare
+from rewrite_engine.backend.check import SIGMOID, SPACINGS, STEPS, TOLERANCE, CheckReport, OutputCheck, compare
 from rewrite_engine.graph.rounding import Rounding, rounding
 
 SCALES = "<float s = {0.25}, uint8 z = {3}, int64[1] t = {8}>"
@@ -96,3 +97,50 @@ def test_beyond_the_steps_is_a_problem():
     assert problems(0.0, separation=0.1) == (
         "output `y`: expected the seeds to differ by 0.16, found 0.1: the check proves nothing",
     )
+
+
+# ---------------------------------------------------------------- saturated outputs
+
+SATURATED = """g (float[64,64] x) => (float[64,8] y) <float[64,8] w, float[8] b, int64[2] k = {64, 8}> {
+    m = MatMul(x, w)
+    t = Add(m, b)
+    s = Sigmoid(t)
+    y = Reshape(s, k)
+}"""
+
+
+def saturated(bias: float, wrong: float = 0.0) -> CheckReport:
+    """Of a model whose results are near e**bias, against that with weights that are off by a share `wrong`."""
+    weight = np.random.default_rng(0).standard_normal((64, 8)).astype(np.float32) / 8
+
+    def model(gain: float):
+        proto = parse(SATURATED)
+        proto.graph.initializer.append(numpy_helper.from_array(weight * np.float32(1 + gain), "w"))
+        proto.graph.initializer.append(numpy_helper.from_array(np.full(8, bias, np.float32), "b"))
+        return proto
+
+    bundle = rw.compile(rw.load(model(wrong)), rw.load_rules("board.pat"))
+    return compare(bundle, model(0.0).SerializeToString())
+
+
+def test_saturated_sigmoids_are_right_as_far_as_onnx_runtime_says_them():
+    """Results of 1e-5: relative to them, its Sigmoid is off by more than the tolerance of other outputs."""
+    report = saturated(-14.0)
+    assert report.ok and report.largest_error > TOLERANCE, report
+    assert all(check.allowed == SIGMOID / check.magnitude > TOLERANCE for check in report.checks)
+
+
+@pytest.mark.parametrize("bias", [0.0, -6.0, -10.0, -14.0])
+def test_a_wrong_kernel_before_a_saturated_sigmoid_is_found(bias):
+    assert saturated(bias).ok
+    assert "expected an error of at most" in saturated(bias, 0.1).problems[0]
+
+
+def test_a_sigmoid_of_nearly_nothing_proves_nothing():
+    assert "the check proves nothing" in saturated(-30.0).problems[-1]
+
+
+def test_a_sigmoid_that_is_not_saturated_has_the_common_tolerance():
+    assert {check.allowed for check in saturated(0.0).checks} == {TOLERANCE}
+    assert rounding(parse(SATURATED).SerializeToString()).sigmoids == {0}
+    assert rounding(parse(SATURATED.replace("Sigmoid", "Tanh")).SerializeToString()).sigmoids == set()

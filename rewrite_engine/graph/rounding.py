@@ -24,17 +24,22 @@ QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 _MOVES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Slice", "Gather", "Relu"})
 """Outputs of these are values of their first input (or zero)."""
 
+_JOINS = frozenset({"ReduceMean", "GlobalAveragePool", "AveragePool", "ReduceMax", "MaxPool"})
+"""Outputs of these lie between values of their first input."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """`spacing`: relative, of the coarsest float type; 0 where no float is coarser than float32.
 
-    `scales`: per output, in order, the constant scale that it is quantised with, None where there is none.
+    `scales`: per output, in order, the constant scale that it is quantised with, None where there is none; `sigmoids`
+    are the positions of outputs that hold values of a Sigmoid (or means of them).
     """
 
     spacing: float
     quantised: bool
     scales: tuple[float | None, ...]
+    sigmoids: frozenset[int] = frozenset()
 
     def step(self, position: int, values: np.ndarray) -> float:
         """The quantisation step of an output, in its unit, given values of it; 0 where the model is not quantised.
@@ -58,7 +63,20 @@ def rounding(model: bytes) -> Rounding:
     types |= {value.type.tensor_type.elem_type for value in (*proto.graph.input, *proto.graph.output)}
     types |= {attribute.i for node in nodes if node.op_type == "Cast" for attribute in node.attribute}
     spacing = max((SPACING[kind] for kind in types & SPACING.keys()), default=0.0)
-    return Rounding(spacing, quantised, tuple(_scale(proto.graph, output.name) for output in proto.graph.output))
+    names = [output.name for output in proto.graph.output]
+    scales = tuple(_scale(proto.graph, name) for name in names)
+    return Rounding(
+        spacing, quantised, scales, frozenset(at for at, name in enumerate(names) if _is_sigmoid(proto.graph, name))
+    )
+
+
+def _is_sigmoid(graph: onnx.GraphProto, output: str) -> bool:
+    """Whether the output holds values of a Sigmoid, moved or averaged."""
+    makers = {name: node for node in graph.node for name in node.output}
+    node = makers.get(output)
+    while node is not None and node.op_type in _MOVES | _JOINS:
+        node = makers.get(node.input[0])
+    return node is not None and node.op_type == "Sigmoid"
 
 
 def _scale(graph: onnx.GraphProto, output: str) -> float | None:
