@@ -33,6 +33,8 @@ from rewrite_engine.placement.place import Placement, open_sizes
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 from rewrite_engine.placement.reuse import read_placement
+from rewrite_engine.placement.what_if import WhatIf
+from rewrite_engine.placement.what_if import what_if as _what_if
 
 __all__ = ["Bundle", "CodeGenerator", "Explanation", "MatchedNode", "Matches", "Module", "Placement", "RuleSet",
            "compile", "explain", "load", "load_rules", "match", "place", "report", "reuse", "supports",
@@ -79,6 +81,15 @@ def explain(module: Module, rules: RuleSet, *, node: str | None = None, **option
     `str()` of the result is what the command prints. Raises RewriteError as `place` does, and for an unknown name.
     """
     return _explain(to_terms(module), rules, node=node, name=module.source.name, **options)
+
+
+def what_if(module: Module, rules: RuleSet, **options: Any) -> WhatIf:
+    """What faster links, smaller launches or more memory would save of the cost of a module's best placement.
+
+    Options are those of `place`; `str()` of the result is the table that `place --what-if` prints. Raises RewriteError
+    as `place` does, and for a strategy other than `optimal`.
+    """
+    return _what_if(to_terms(module), rules, **options)[1]
 
 
 def reuse(module: Module, rules: RuleSet, path: str | Path, **options: Any) -> Placement:
