@@ -31,7 +31,7 @@ PLANNINGS = 5
 Times = dict[str, float]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names in tests/models.py (default: the main six)")
     parser.add_argument("--wide", action="store_true", help="all models of tests/models.py that are there")
@@ -57,9 +57,12 @@ def main() -> None:
             print("interrupted: what is measured follows", file=sys.stderr)
             break
         print(f"{name} measured", file=sys.stderr)
+    if not any(models.locate_model(name)[0].exists() for name in names):
+        return 2
     print(memory_table(memory))
     print()
     print(time_table(seconds))
+    return 0
 
 
 def measured(name: str, patterns: list[str], targets: tuple[str, ...], build: bool) -> tuple[Bundle, MemoryPlan, Times]:
@@ -127,4 +130,4 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

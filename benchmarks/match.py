@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from models import find_model
+from models import locate_model
 
 from rewrite_engine.egraph.compile import Compiler, facts
 from rewrite_engine.egraph.encode import load as encode
@@ -234,12 +234,16 @@ def report(title: str, seconds: dict[str, float]) -> float:
 
 
 def main() -> int:
-    """Prints the figures; 1 where the tools find different roots."""
+    """Prints the figures; 1 where the tools find different roots, 2 where the model is not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", default="bert12.legacy")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    module, patterns = load_model(find_model(options.model)), shapes()
+    path, missing = locate_model(options.model)
+    if not path.exists():
+        print(missing, file=sys.stderr)
+        return 2
+    module, patterns = load_model(path), shapes()
     compared = importlib.util.find_spec("onnxscript") is not None
     runs = [ours, matching, theirs] if compared else [ours, matching]
     (found, whole), (names, seconds), *others = best(runs, patterns, module, options.repeat)

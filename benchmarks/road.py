@@ -52,6 +52,8 @@ def main() -> int:
             failed |= not row["ok"]
         else:
             failed = True
+    if not rows and not failed:
+        return 2
     print(table(rows))
     return 1 if failed else 0
 

@@ -127,6 +127,18 @@ def test_the_pattern_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         load(["own.pat"], search=[root])
 
 
+def test_an_included_folder_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "patterns" / "std").mkdir(parents=True)
+    for name in ("beside", "std"):
+        (tmp_path / "own.pat").write_text(f'include "{name}"\n')
+        with pytest.raises(PatError, match=f'expected a rule file, "{name}" is a folder'):
+            load([tmp_path / "own.pat"], search=[tmp_path / "patterns"])
+    (tmp_path / "own.pat").write_text('include "other"\n')
+    with pytest.raises(PatError, match='no such file "other"'):
+        load([tmp_path / "own.pat"], search=[tmp_path / "patterns"])
+
+
 @pytest.mark.parametrize("name", ["a\0b", "a" * 5000, "loop.pat"])
 def test_what_is_no_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "loop.pat").symlink_to("loop.pat")

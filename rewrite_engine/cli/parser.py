@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -18,11 +19,20 @@ def _lazily(module: str, function: str) -> Run:
     return run
 
 
+class _Parser(argparse.ArgumentParser):
+    """Arguments that take a value take no empty one."""
+
+    def add_argument(self, *names: Any, **given: Any) -> argparse.Action:
+        if given.get("action") in (None, "append") and not {"type", "choices"} & given.keys():
+            given["type"] = _text
+        return super().add_argument(*names, **given)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser; `options.run(options)` runs the verb."""
     from rewrite_engine import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="rewrite-engine",
         description="Places ONNX models on machines with several targets, by the rules of .pat files.",
         epilog="Exit status: 0 done; 1 something was found wrong; 2 bad input or usage; "
@@ -93,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     compile_.add_argument("--abi", choices=["ffi", "packed"], default="ffi",
                           help="how others call kernels: apache-tvm-ffi, TVM's packed functions")  # fmt: skip
     compile_.add_argument("--standalone", action="store_true", help="add a C program that runs the whole model")
-    compile_.add_argument("--host", default="", metavar="cc=…,cpu=…,triple=…",
+    compile_.add_argument("--host", metavar="cc=…,cpu=…,triple=…",
                           help="the C compiler, the processor and the platform of the host's kernels")  # fmt: skip
     _reused(compile_)
     _model_options(compile_, "NAME=SIZE[,SIZE…]", "bind a dimension; several sizes: a bundle for each (repeatable)")
@@ -145,14 +155,14 @@ def _model_options(
     sub.add_argument("--objective", default="latency", metavar="NAME",
                      help="latency, makespan, throughput or energy (default latency)")  # fmt: skip
     sub.add_argument(
-        "--targets", default="", metavar="A,B", help="only these targets; their order is that of `priority`"
+        "--targets", type=_list, metavar="A,B", help="only these targets; their order is that of `priority`"
     )
     sub.add_argument("--map", action="append", default=[], metavar="OP=PLACE", help="for op-map (repeatable)")
     sub.add_argument("--fallback", default="host", metavar="TARGET", help="for op-map (default host)")
     sub.add_argument("--pin", action="append", default=[], metavar="VALUE=PLACE",
                      help="compute a value on a target or device (repeatable)")  # fmt: skip
     sub.add_argument("--dim", action="append", default=[], metavar=dim, help=dim_help)
-    sub.add_argument("--allow", default="exact,reassociates", metavar="KINDS",
+    sub.add_argument("--allow", type=_list, default="exact,reassociates", metavar="KINDS",
                      help="kinds of rewrites: exact, reassociates, approximates (default the first two)")  # fmt: skip
     sub.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for the search")
     sub.add_argument(
@@ -170,6 +180,20 @@ def _reused(sub: argparse.ArgumentParser) -> None:
 def _engine(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--engine", choices=["auto", "c", "numpy"], default="auto",
                      help="how loop nests run: in C where there is a compiler (auto), in C, in NumPy")  # fmt: skip
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a value, found an empty one; an option may be left out")
+    return text
+
+
+def _list(text: str) -> str:
+    if not text.strip(", "):
+        raise argparse.ArgumentTypeError(
+            f"expected names with commas between them, found `{text}`; leave the option out"
+        )
+    return text
 
 
 def _positive(text: str) -> int:

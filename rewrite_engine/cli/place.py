@@ -107,7 +107,7 @@ def place_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "strategy": options.strategy,
         "objective": options.objective,
-        "targets": _names(options.targets),
+        "targets": _names(options.targets or ""),
         "mapping": pairs("--map", options.map),
         "fallback": options.fallback,
         "pins": pairs("--pin", options.pin),

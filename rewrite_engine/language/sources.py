@@ -187,6 +187,8 @@ def _included(include: Include, beside: Path, search: Sequence[Path]) -> Path | 
     if escaped:
         message = f'"{include.path}" leaves the folder of this file and the pattern path'
         return Problem(include.span, message, "a rule file includes files beside or below it, or bundled ones")
+    if any((root / include.path).is_dir() for root in roots):
+        return Problem(include.span, f'expected a rule file, "{include.path}" is a folder', "include its files by name")
     looked = " and ".join(str(root) for root in roots)
     return Problem(include.span, f'no such file "{include.path}"', f"looked in {looked}")
 
