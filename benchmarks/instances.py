@@ -4,8 +4,8 @@ Reads `placement/` and `extraction/` of the data folder (REWRITE_ENGINE_DATA, de
 instance, what the solvers find, their bound, the best value known, and the seconds. The instances stay where they are.
 
 The warmth and the number of moves of the makespan search were chosen among three and two on the two Moirai instances,
-with one seed. Loads of pipelines are counted as `egraph.objectives.loads` says; whether the best values known are counted
-alike was not checked.
+with one seed; `warmth.py` compares them on other graphs. Loads of pipelines are counted as `egraph.objectives.loads`
+says; whether the best values known are counted alike was not checked.
 """
 
 from __future__ import annotations
