@@ -24,6 +24,7 @@ def demo(options: argparse.Namespace) -> int:
     placement = api.place(module, rules)
     api.compile(module, rules, placement=placement).save(options.output)
     bundle = Bundle.open(options.output)
+    assert isinstance(bundle, Bundle), "a model with one binding"
     if not options.json:  # before the check, which needs more to be installed
         print(f"$ rewrite-engine compile {model} -p {' -p '.join(RULES)} -o {options.output}")
         print(summary(placement))
