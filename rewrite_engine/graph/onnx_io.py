@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx import inliner
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.attributes import check_attributes
 from rewrite_engine.graph.dimensions import bind_dimensions
 from rewrite_engine.graph.draft import Draft
 from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types, trust_declared_types
@@ -38,6 +39,7 @@ def import_model(
     model = _inline_foreign_functions(model, origin)
     draft = make_draft(model, origin)
     check_and_sort(draft)
+    check_attributes(draft)
     compute_outputs_of_branches(draft)
     lift_constants(draft)
     to_opset(draft)
