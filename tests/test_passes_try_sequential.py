@@ -159,7 +159,13 @@ def test_search_is_never_worse_and_keeps_its_budget():
         TrySequential(STEPS, budget=0)
 
 
-@pytest.mark.parametrize("name", ["mobilenetv2.legacy", "resnet18.legacy", "distilbert6.legacy_dyn"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet18.legacy",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("mobilenetv2.legacy", "distilbert6.legacy_dyn")),
+    ],
+)
 def test_flows_of_two_targets_on_real_models(name: str):
     board = rw.load_rules("board.pat")
     model = get_model(name)

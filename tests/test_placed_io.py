@@ -85,7 +85,7 @@ def assert_runs_in_order(graph: PlacedGraph) -> None:
     assert known.issuperset(graph.outputs)
 
 
-LARGE = ("light_resnet50", "bert12.legacy")  # one draw is enough
+LARGE = ("light_resnet50", "bert12.legacy", "distilbert6.legacy_dyn")  # one draw is enough
 
 
 @pytest.mark.parametrize(
