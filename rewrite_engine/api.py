@@ -29,7 +29,7 @@ from rewrite_engine.placement.explain import explain as _explain
 from rewrite_engine.placement.explain_story import Explanation
 from rewrite_engine.placement.match import Matches
 from rewrite_engine.placement.match import match as _match
-from rewrite_engine.placement.place import Placement, open_sizes
+from rewrite_engine.placement.place import Placement, open_sizes, without_rank
 from rewrite_engine.placement.place import place as _place
 from rewrite_engine.placement.report import MemoryUse, dump, placement_json, search_json
 from rewrite_engine.placement.reuse import read_placement
@@ -176,6 +176,8 @@ def compile(
         placement = reuse(module, rules, placement, targets=chosen, **options)
     known = read_targets(given, [target.name for target in placement.machine.targets])
     for value in open_sizes(placement.graph, placement.machine)[:1]:
+        if mend := without_rank(placement.graph):
+            raise RewriteError(f"a bundle needs every size before it runs, and {mend}")
         raise RewriteError(
             f"`{value}` is {placement.graph.types[value]}: its size follows from the data, so that no --dim binds it, "
             f"and a bundle needs every size before it runs; `place` and `explain` take the model, and `compile` one "

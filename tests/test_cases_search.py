@@ -80,8 +80,9 @@ def test_row_152_costs_beyond_all_bounds_never_wrap(huge: int, depth: int) -> No
         assert solve(small(names, [*free, *cheap], names[-1], launches=launches, link=link)).cost == 5 * depth
         with pytest.raises(RewriteError, match=r"every placement costs .* or more .*look at the units"):
             solve(small(names, free, names[-1], launches=launches, link=link))
-    with pytest.raises(RewriteError, match=r"every placement costs .* or more .*look at the units"):
+    with pytest.raises(RewriteError, match=r"every placement costs .* or more .*look at the units") as caught:
         solve(small(names, dear, names[-1]))
+    assert f"the output `{names[-1]}`" in str(caught.value) and "no link" not in str(caught.value)
 
 
 @pytest.mark.parametrize("cost", ["0ns - 1ns", "1ns - 2ns", "(2 - 3) * 1ns"])

@@ -108,3 +108,29 @@ def test_the_chain_of_passes_copies_them():
     )
     done = chain(module("Compress"))
     assert [node.op_type for node in done.model.graph].count("DeviceCopy") == 2
+
+
+@pytest.mark.parametrize(
+    "others", ["", ", float[N] b", ", float[4] b"], ids=["alone", "beside a name", "beside a size"]
+)
+def test_an_input_without_a_rank_is_to_be_declared(others):
+    """No --dim binds what has no dimension: no message proposes one."""
+    body = "r = Relu(x)" + (" y = Add(r, b)" if others else " y = Abs(r)")
+    proto = parse_model(f"{HEAD} g (float[2] x{others}) => (float[M] y) {{ {body} }}")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    given, rules = rw.load(proto), load_text(RULES, "t.pat")
+    with pytest.raises(RewriteError) as caught:
+        rw.compile(given, rules)
+    told = str(caught.value)
+    assert "follows from the data" not in told
+    assert "--dim NAME" not in told and "--dim x" not in told
+    if others != ", float[N] b":  # there is something to bind first
+        assert "the model gives no shape to its input `x`: declare one in the model" in told
+        assert any("input `x`" in text for text in rw.place(given, rules).warnings)
+
+
+def test_with_all_names_bound_what_is_left_is_to_be_declared():
+    proto = parse_model(f"{HEAD} g (float[2] x, float[N] b) => (float[M] y) {{ y = Add(x, b) }}")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(RewriteError, match="the model gives no shape to its input `x`: declare one"):
+        rw.compile(rw.load(proto, dims={"N": 4}), load_text(RULES, "t.pat"))

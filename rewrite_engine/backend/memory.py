@@ -158,7 +158,9 @@ def storage_bytes(value: str, tensor: TensorType) -> int:
         raise RewriteError(f"memory: value `{value}` is {tensor}: strings have no place in a device's memory")
     if count is None or bits is None:
         message = f"memory: value `{value}` is {tensor}: expected a known dtype and known sizes"
-        raise RewriteError(f"{message}; bind dynamic dimensions with --dim NAME=SIZE")
+        named = next((size for size in tensor.shape or () if isinstance(size, str)), None)
+        mend = "declare the shapes of the inputs in the model" if named is None else f"bind it with --dim {named}=SIZE"
+        raise RewriteError(f"{message}; {mend}")
     return count * ((bits + 7) // 8)
 
 

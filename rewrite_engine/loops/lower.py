@@ -124,8 +124,8 @@ def _sizes(call: KernelCall, name: str, type_: TensorType) -> tuple[int, ...]:
     sizes = [size for size in type_.shape or () if isinstance(size, int)]
     if type_.shape is None or len(sizes) != len(type_.shape):
         unknown = [size for size in type_.shape or () if isinstance(size, str)]
-        step = f"--dim {unknown[0]}=SIZE" if unknown else "--dim NAME=SIZE"
-        raise RewriteError(f"kernel {call.name}: the shape of {name} is not known ({type_}); bind it with {step}")
+        step = f"bind it with --dim {unknown[0]}=SIZE" if unknown else "declare it in the model, or that of the inputs"
+        raise RewriteError(f"kernel {call.name}: the shape of {name} is not known ({type_}); {step}")
     return tuple(sizes)
 
 

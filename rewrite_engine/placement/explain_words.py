@@ -229,6 +229,8 @@ def _binding(words: Words, dimension: str | None) -> str:
         return f"--dim {dimension}=SIZE binds it"
     if names:
         return f"it follows from others or from the data: bind those of the inputs, --dim {next(iter(names))}=SIZE"
+    if any(terms.values[i].type.shape is None for i in terms.inputs):
+        return "declare the shapes of all inputs in the model; sizes that are names can be bound"
     return "it follows from the data, so that no --dim binds it"
 
 

@@ -216,11 +216,22 @@ def open_sizes(graph: PlacedGraph, machine: Machine) -> tuple[str, ...]:
     return () if machine.bindable != () else tuple(name for name, kind in graph.types.items() if kind.numel is None)
 
 
+def without_rank(graph: PlacedGraph) -> str:
+    """What to do about the inputs of which the model does not even say the rank; empty where there are none."""
+    names = [f"`{name}`" for name in graph.inputs if graph.types[name].shape is None]
+    if not names:
+        return ""
+    which = f"input {names[0]}" if len(names) == 1 else f"inputs {', '.join(names[:3])}"
+    return f"the model gives no shape to its {which}: declare one in the model; sizes that are names can be bound"
+
+
 def _without_size(graph: PlacedGraph, machine: Machine) -> tuple[str, ...]:
     """A warning where sizes follow from the data."""
     names = open_sizes(graph, machine)
     if not names or machine.free:
         return ()
+    if mend := without_rank(graph):
+        return (f"{mend}; until then sizes count as 1 in costs, and memory is not planned",)
     shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and others" if len(names) > 3 else "")
     return (f"sizes of {shown} follow from the data: they count as 1 in costs, and memory is not planned",)
 

@@ -111,8 +111,16 @@ def possible_kernels(problem: Problem, among: Iterable[int] | None = None) -> li
     possible = [number for place, number in enumerate(candidates) if not missing[place]]
     for value, device in problem.roots:
         if value not in problem.resident and ("memory", value, device) not in had:
-            raise RewriteError(_why_not(problem, value, device, had))
+            raise Unreachable(_why_not(problem, value, device, had), problem.names[value])
     return possible
+
+
+class Unreachable(RewriteError):
+    """An output that cannot be had where it must be; `output` is its name."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 def _why_not(problem: Problem, value: int, device: int, had: set[tuple[str, int, int]]) -> str:

@@ -16,7 +16,7 @@ from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.ladder import LADDER, LAST_RESORT, Clock, attempt, with_beam
 from rewrite_engine.egraph.extract.model import HIGHEST, Machine, Way, Ways
 from rewrite_engine.egraph.extract.order import build_model
-from rewrite_engine.egraph.extract.prepare import machine_of, possible_kernels, reachable, ways_of
+from rewrite_engine.egraph.extract.prepare import Unreachable, machine_of, possible_kernels, reachable, ways_of
 from rewrite_engine.egraph.extract.program import Outcome, Program
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
@@ -74,14 +74,14 @@ def _in_range(problem: Problem) -> tuple[Problem, list[int]]:
     cheaper = replace(problem, copies=copies, targets=targets)
     try:
         return cheaper, possible_kernels(cheaper, among)
-    except RewriteError as error:
-        raise _beyond(str(error)) from None
+    except Unreachable as error:
+        raise _beyond(f"without what costs so much, the output `{error.output}` cannot be had") from None
 
 
 def _beyond(reason: str) -> RewriteError:
     return RewriteError(
         f"every placement costs {HIGHEST:,} or more (ps, or pJ), further than costs are added up; look at the units of "
-        f"the costs: {reason}"
+        f"the costs, and at the sizes of the model's values: {reason}"
     )
 
 
