@@ -93,12 +93,15 @@ def equivalents() -> dict[str, str]:
     return found
 
 
+UNMATCHED = ("unmatched", "unsatisfiable")
+
+
 def judged(rules: RuleSet, mutant: Mutant, examples: int) -> list[RuleReport]:
     """The reports on a mutant: with few examples, and with all of them where these refute nothing."""
     for count in sorted({min(48, examples), examples}):
         report = verify(rules, Options(examples=count, shrink=False))
         ours = [r for r in report.rules if r.name.partition("[")[0].removesuffix("<=") == mutant.rule]
-        if any(r.status == "refuted" for r in ours) or all(r.status == "unmatched" for r in ours):
+        if any(r.status == "refuted" for r in ours) or all(r.status in UNMATCHED for r in ours):
             break
     return ours
 
@@ -135,7 +138,7 @@ def _mutants(examples: int, only: str, listed: bool) -> int:
                 equal[kind] += 1
                 continue
             ours = judged(rules, mutant, examples)
-            if all(r.status == "unmatched" for r in ours):
+            if all(r.status in UNMATCHED for r in ours):
                 inert[kind] += 1
                 continue
             made[kind] += 1

@@ -84,9 +84,30 @@ def test_a_counterexample_is_small() -> None:
     assert "float32[1]" in text or "float32[]" in text
 
 
-def test_a_guard_that_nothing_satisfies_is_reported() -> None:
-    found = report("rule r: Relu(x: float32[N]) => x if N > 4 and N < 4")
-    assert found.status == "unmatched" and not found.passed
+@pytest.mark.parametrize(
+    "guard",
+    ["N > 4 and N < 4", "4 < N <= 4", "N >= 5 and 4.5 >= N", "N == 3 and x.rank == 1 and N == 4", "N == -1 and N > 0"],
+)
+def test_a_guard_that_nothing_satisfies_is_refused(guard: str) -> None:
+    found = report(f"rule r: Relu(x: float32[N]) => x if {guard}")
+    assert found.status == "unsatisfiable" and not found.passed and "UNSATISFIABLE" in found.line()
+
+
+def test_a_search_without_a_match_proves_nothing() -> None:
+    """Neither that it is wrong nor that it is right: a warning, with how much was tried."""
+    for guard in (
+        "N > 70000 and N < 70002",
+        "N % 7 == 3 and N % 11 == 5 and N % 13 == 7",
+        "(N > 4 or N > 9) and N * N < 0",
+    ):
+        found = report(f"rule r: Relu(x: float32[N]) => x if {guard}", examples=4)
+        assert found.status == "unmatched" and found.passed and found.tries >= 4, found.line()
+        assert f"warning: r: not verified: no match was found in {found.tries} tries; a test that fires" in found.line()
+
+
+@pytest.mark.parametrize("guard", ["N >= 4 and N <= 4", "N > 2 and N < 4", "N == 4 and N > 3", "N > 1 and 9 > N"])
+def test_bounds_that_leave_something_contradict_nothing(guard: str) -> None:
+    assert report(f"rule r: Relu(Relu(x: float32[N])) => Relu(x) if {guard}", examples=4).status == "verified"
 
 
 def test_the_same_seed_gives_the_same_report() -> None:

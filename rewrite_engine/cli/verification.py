@@ -35,7 +35,9 @@ def print_reports(reports: Sequence[Report], options: argparse.Namespace) -> Non
     rules = [rule for report in reports for rule in report.rules]
     if rules:
         failed = [rule for rule in rules if not rule.passed]
-        print(f"{len(rules) - len(failed)} rules verified, {len(failed)} not")
+        open_ = sum(rule.status == "unmatched" for rule in rules)
+        without = f", {open_} without a match" if open_ else ""
+        print(f"{len(rules) - len(failed) - open_} rules verified, {len(failed)} not{without}")
 
 
 def _print_details(rule: RuleReport, options: argparse.Namespace) -> None:

@@ -32,12 +32,12 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """`status` is "verified", "refuted", "shapes" (no loop nest: only shapes and dtypes), or "unmatched": nothing was
-    found that satisfies the pattern and its guard.
+    """`status` is "verified", "refuted", "shapes" (no loop nest: only shapes and dtypes), "unmatched": nothing was
+    found that satisfies the pattern and its guard, which is no proof of anything, or "unsatisfiable": there is nothing.
 
     `tier` is the highest one that was reached; `matches` were judged, in `variants` of `of_variants`. `error` bounds
     the probability that exact algebra is wrong for a shape; None where it was not decided. `ulps` is the largest
-    distance in units in the last place.
+    distance in units in the last place. `tries` are the matches that were looked for.
     """
 
     name: str
@@ -57,10 +57,11 @@ class RuleReport:
     notes: tuple[str, ...] = ()
     counterexample: Counterexample | None = None
     protections: tuple[Protection, ...] = ()
+    tries: int = 0
 
     @property
     def passed(self) -> bool:
-        return self.status in ("verified", "shapes")
+        return self.status in ("verified", "shapes", "unmatched")
 
     def line(self) -> str:
         """One line: the rule, the tier, what was established."""
@@ -68,7 +69,10 @@ class RuleReport:
             assert self.counterexample is not None
             return f"{self.span}: REFUTED: {self.name}: {self.counterexample.reason}"
         if self.status == "unmatched":
-            return f"{self.span}: UNMATCHED: {self.name}: nothing was found that satisfies its pattern and guard"
+            wanted = f"no match was found in {self.tries} tries; a test that fires would give one"
+            return f"{self.span}: warning: {self.name}: not verified: {wanted}"
+        if self.status == "unsatisfiable":
+            return f"{self.span}: UNSATISFIABLE: {self.name}: its guard contradicts itself, so that it never matches"
         found = [f"tier {self.tier} ({TIERS[self.tier]})"]
         if self.exact:
             found.append(self.exact)
@@ -92,5 +96,5 @@ class Report:
         return all(rule.passed for rule in self.rules)
 
     def failed(self) -> Sequence[RuleReport]:
-        """Those that were refuted, or that nothing satisfies."""
+        """Those that were refuted, or that nothing can satisfy."""
         return [rule for rule in self.rules if not rule.passed]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rewrite_engine.language import load
@@ -22,6 +22,7 @@ from rewrite_engine.testing.verify.report import Counterexample, Report, RuleRep
 from rewrite_engine.testing.verify.show import counterexample
 from rewrite_engine.testing.verify.shrink import Failure, kept, smallest
 from rewrite_engine.testing.verify.sides import Invalid, NoProgram
+from rewrite_engine.testing.verify.unsatisfiable import unsatisfiable
 
 EXAMPLES = 24
 """Matches that are judged for each rule, unless it is asked for more."""
@@ -79,6 +80,7 @@ class _Tally:
     why: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     unlowered: str = ""
+    tries: int = 0
 
     def add(self, index: int, found: Instance, verdict: Verdict | None) -> None:
         self.matches += 1
@@ -123,7 +125,10 @@ def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) ->
             failure = smallest(plans, failure, examine(options), options.seed, _key(rule), options.database)
         shown = counterexample(rules, rule, failure, options.seed)
     protections = guards.protections(rules, plans, options.seed) if options.protections and failure is None else ()
-    return _report(rule, tally, shown, options, time.perf_counter() - begun, protections)
+    report = _report(rule, tally, shown, options, time.perf_counter() - begun, protections)
+    if report.status == "unmatched" and unsatisfiable(rules, rule):
+        return replace(report, status="unsatisfiable")
+    return report
 
 
 def _key(rule: CoreRule) -> bytes:
@@ -131,6 +136,7 @@ def _key(rule: CoreRule) -> bytes:
 
 
 def _attempt(plans: Plans, index: int, seed: object, options: Options, tally: _Tally) -> Failure | None:
+    tally.tries += 1
     try:
         found = instance.draw(plans, index, Seeded(seed))
     except Invalid as invalid:
@@ -193,7 +199,7 @@ def _report(
     return RuleReport(
         rule.name, rule.kind, rule.label, rule.span, status, tier, tally.matches, len(tally.variants),
         len(rule.variants), tuple(tally.dtypes), exact, error, tally.ulps, seconds, tuple(notes), shown,
-        protections,  # type: ignore[arg-type]
+        protections, tally.tries,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
