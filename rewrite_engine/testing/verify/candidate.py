@@ -17,6 +17,7 @@ from rewrite_engine.language.core import ABSENT, Facts
 from rewrite_engine.language.functions import numpy_dtype
 from rewrite_engine.operators.dtypes import is_float
 from rewrite_engine.operators.types import Dimension, TensorType
+from rewrite_engine.testing.verify.declared import formal_in_body, infer_node
 from rewrite_engine.testing.verify.draws import Source, choice
 from rewrite_engine.testing.verify.node_draft import Array, NodeDraft, Shape
 from rewrite_engine.testing.verify.plan import Plan
@@ -95,8 +96,9 @@ def settle(c: Candidate, source: Source) -> None:
         inputs = [None if slot == ABSENT else c.types[slot] for slot in node.inputs]
         constants = c.constants(node.inputs)
         try:
-            effective = operators.effective_attributes(node.op, c.written[index], inputs, constants)
-            results = operators.infer_types(node.op, effective, inputs, constants, len(node.outputs))
+            effective, results = infer_node(
+                c.plan.meanings, node.op, c.written[index], inputs, constants, len(node.outputs)
+            )
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise Unfit(index, str(error)) from None
         reason = _FITS[node.op](inputs, constants, effective) if node.op in _FITS else ""
@@ -163,6 +165,10 @@ def _positive(constants: Constants, pairs: Sequence[tuple[int, int]]) -> str:
     return ""
 
 
+def _root_of_scale(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
+    return "the root of a negative scale is taken" if float(attributes.get("scale", 1)) < 0 else ""
+
+
 def _whole_factors(inputs: Types, constants: Constants, attributes: Mapping[str, Any]) -> str:
     whole = all(float(attributes.get(name, 1)).is_integer() for name in ("alpha", "beta"))
     floats = inputs[0] is not None and is_float(inputs[0].dtype)
@@ -170,6 +176,7 @@ def _whole_factors(inputs: Types, constants: Constants, attributes: Mapping[str,
 
 
 _FITS = {
+    "Attention": _root_of_scale,
     "Clip": _scalar_bounds,
     "QuantizeLinear": _scaled,
     "DequantizeLinear": _scaled,
@@ -188,7 +195,6 @@ def misfit(op: str, inputs: Types, attributes: Mapping[str, Any]) -> str:
 def _choose(c: Candidate, index: int, source: Source) -> None:
     """Draws the open operands and attributes of one node."""
     plan, node = c.plan, c.plan.variant.nodes[index]
-    facts = operators.find(node.op)
     slots = node.inputs
     open_ = [slot for slot in slots if slot != ABSENT and slot not in c.types]
     dtypes: list[str] = []
@@ -207,7 +213,7 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
         frozenset(plan.attributes[index]),
         len(node.outputs),
         plan.ranks.get(node.outputs[0]) if node.outputs else None,
-        [formal.name for formal in facts.inputs] if facts is not None else [],
+        _formals(c, index),
     )
     for k, slot in enumerate(slots):
         if slot in open_ and slot in plan.literals and slot not in c.shapes:
@@ -234,6 +240,18 @@ def _choose(c: Candidate, index: int, source: Source) -> None:
             c.values[slot] = (
                 _zeros(shape, dtypes[k]) if zero else numbers(plan, source, shape, dtypes[k], name in POSITIVE)
             )
+
+
+def _formals(c: Candidate, index: int) -> list[str]:
+    """The names of a node's operands; of a declared operator, those of the operators that read them."""
+    node = c.plan.variant.nodes[index]
+    facts = operators.find(node.op)
+    if facts is not None:
+        return [formal.name for formal in facts.inputs]
+    if node.op not in c.plan.meanings:
+        return []
+    found = [formal_in_body(c.plan.meanings, node.op, k) for k in range(len(node.inputs))]
+    return ["" if pair is None else pair[1].name for pair in found]
 
 
 def _shape(c: Candidate, slot: int) -> Shape | None:
@@ -263,6 +281,8 @@ def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source, b
                 return dtype
     if own:
         return c.main if c.main in own else choice(source, own)
+    if node.op in c.plan.meanings:
+        return _declared_dtype(c, node.op, position, source, before)
     if facts is None or formal is None:
         return c.main
     if c.main in formal.dtypes and position not in facts.host_inputs:
@@ -276,6 +296,22 @@ def _dtype(c: Candidate, index: int, position: int, slot: int, source: Source, b
 
 def _zeros(shape: Shape, dtype: str) -> Array:
     return np.zeros(shape, numpy_dtype(dtype))
+
+
+def _declared_dtype(c: Candidate, op: str, position: int, source: Source, before: Sequence[str]) -> str:
+    """Of an operand of a declared operator: what the operator of its body asks that reads it."""
+    found = formal_in_body(c.plan.meanings, op, position)
+    if found is None:
+        return c.main
+    number, formal = found
+    for other, dtype in enumerate(before):
+        same = formal_in_body(c.plan.meanings, op, other)
+        if same is not None and same[0] == number and same[1].type == formal.type and not formal.mixed:
+            return dtype
+    if c.main in formal.dtypes:
+        return c.main
+    likely = [name for name in ("int8", "uint8", "float32", "int64", "bool", "int32") if name in formal.dtypes]
+    return choice(source, likely or formal.dtypes)
 
 
 def _literal(value: object, dtype: str) -> Array:

@@ -12,8 +12,10 @@ from rewrite_engine import operators
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language.core import ABSENT, CoreRule, Facts, Refusal
 from rewrite_engine.language.lower import choose, expand_rest
+from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.operators.types import Dimension, TensorType
 from rewrite_engine.testing.verify.candidate import Candidate, Unfit
+from rewrite_engine.testing.verify.declared import infer_node
 from rewrite_engine.testing.verify.draws import Seeded, Source, chance, choice
 from rewrite_engine.testing.verify.plan import Plan, plan
 from rewrite_engine.testing.verify.repair import ATTEMPTS, find_match
@@ -22,7 +24,7 @@ from rewrite_engine.testing.verify.sides import Invalid, Sides, sides
 MOST_REST = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # written out, it would hold the whole rule file
 class Instance:
     """A match with its sides; `symbols` names the sizes that the rule was not told, `seed` is that of the values."""
 
@@ -41,6 +43,7 @@ class Plans:
 
     rule: CoreRule
     numbers: Sequence[float]
+    meanings: Mapping[str, Meaning] = field(default_factory=dict, repr=False)  # of operators that rule files declare
     attempts: int = ATTEMPTS  # changes that are tried for each match
     made: dict[tuple[object, ...], Plan] = field(default_factory=dict)
 
@@ -61,7 +64,7 @@ class Plans:
         chosen = {k: choice(source, node.choices) for k, node in enumerate(variant.nodes) if node.choices}
         key = (index, tuple(counts.items()), tuple(chosen.items()))
         if key not in self.made:
-            self.made[key] = plan(choose(expand_rest(variant, counts), chosen), self.numbers)
+            self.made[key] = plan(choose(expand_rest(variant, counts), chosen), self.numbers, self.meanings)
         return self.made[key]
 
 
@@ -151,8 +154,7 @@ def unknown(c: Candidate, policy: int) -> Unseen:
         inputs = [None if slot == ABSENT else types[slot] for slot in node.inputs]
         constants = [None if slot in hidden else c.values.get(slot) for slot in node.inputs]
         try:
-            attributes = operators.effective_attributes(node.op, written, inputs, constants)
-            results = operators.infer_types(node.op, attributes, inputs, constants, len(node.outputs))
+            attributes, results = infer_node(c.plan.meanings, node.op, written, inputs, constants, len(node.outputs))
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise Unfit(index, str(error)) from None
         effective.append(attributes)

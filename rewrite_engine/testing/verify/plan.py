@@ -6,7 +6,7 @@ In: a variant, `expand_rest` and `choose` done. Out: a `Plan`, from which candid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from rewrite_engine import operators
 from rewrite_engine.language import subjects, values
 from rewrite_engine.language.core import ABSENT, Facts, Variant
+from rewrite_engine.language.meaning import Meaning as Declared
 from rewrite_engine.language.program import Match, Program
 from rewrite_engine.loops.dtypes import is_float
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.testing.verify.declared import formal_in_body
 
 DTYPES = ("float32", "float16", "float64", "bfloat16", "int32", "int64", "int8", "uint8", "bool")
 """The dtypes that are tried, the likeliest first."""
@@ -47,6 +49,7 @@ class Plan:
     numbers: tuple[float, ...]
     checks: tuple[Any, ...]  # program.Check, with the subject worked out beside it
     known: frozenset[int]  # slots whose elements are known at compile time
+    meanings: Mapping[str, Declared] = field(default_factory=dict, repr=False)  # of operators that rule files declare
 
 
 def blank(variant: Variant) -> Match:
@@ -63,7 +66,7 @@ def roomy(match: Match) -> Match:
     return match
 
 
-def plan(variant: Variant, numbers: Sequence[float] = ()) -> Plan:
+def plan(variant: Variant, numbers: Sequence[float] = (), meanings: Mapping[str, Declared] | None = None) -> Plan:
     """Reads the checks of a variant."""
     program = variant.program
     assert isinstance(program, Program)
@@ -92,8 +95,8 @@ def plan(variant: Variant, numbers: Sequence[float] = ()) -> Plan:
         for item in (value if isinstance(value, tuple) else (value,))
         if isinstance(item, int | float)
     }
-    return Plan(variant, free, literals, tuple(attributes), ranks, own, _dtypes(variant, own),
-                tuple(sorted(found)), checks, frozenset(known))  # fmt: skip
+    return Plan(variant, free, literals, tuple(attributes), ranks, own, _dtypes(variant, own, meanings or {}),
+                tuple(sorted(found)), checks, frozenset(known), meanings or {})  # fmt: skip
 
 
 def _read(
@@ -176,7 +179,7 @@ def _infer_ranks(variant: Variant, attributes: Sequence[Mapping[str, object]], r
                     ranks.setdefault(result, max(known))
 
 
-def _dtypes(variant: Variant, own: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+def _dtypes(variant: Variant, own: Mapping[int, tuple[str, ...]], meanings: Mapping[str, Declared]) -> tuple[str, ...]:
     """What may stand wherever the schemas and the pattern allow float32."""
     allowed = list(DTYPES)
     for node in variant.nodes:
@@ -186,6 +189,10 @@ def _dtypes(variant: Variant, own: Mapping[int, tuple[str, ...]]) -> tuple[str, 
             formal = None
             if facts is not None and slot != ABSENT:
                 formal = facts.input(position) if inside else facts.output(position - len(node.inputs))
+            if facts is None and inside and node.op in meanings and slot != ABSENT:
+                asked = formal_in_body(meanings, node.op, position)
+                if asked is not None and "float32" in asked[1].dtypes:
+                    allowed = [name for name in allowed if name in asked[1].dtypes]
             if formal is not None and "float32" in formal.dtypes and not (inside and position in facts.host_inputs):  # type: ignore[union-attr]
                 allowed = [name for name in allowed if name in formal.dtypes]
             elif formal is not None and "float32" not in formal.dtypes and node.op in ("And", "Or", "Not", "Xor"):

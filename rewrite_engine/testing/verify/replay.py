@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load_text, syntax
+from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.testing.graphs import GraphBuilder
 from rewrite_engine.testing.verify.sides import Graph, Node, execute, program_of
 
@@ -32,16 +33,16 @@ def both_sides(text: str, **inputs: Array) -> tuple[list[Array], list[Array]]:
     test = tests[0]
     builder = GraphBuilder(rules.scope, {path: source for path, (source, _) in rules.sources.items()})  # type: ignore[arg-type]
     before = builder.graph(test.subject, test.where)
-    left = _graph(builder.terms(before))
+    left = _graph(builder.terms(before), rules.meanings)
     fused = test.result is None
-    right = left if test.result is None else _graph(builder.terms(builder.result(test.result)))
+    right = left if test.result is None else _graph(builder.terms(builder.result(test.result)), rules.meanings)
     missing = sorted(name for name in left.inputs if name not in left.constants and name not in inputs)
     if missing:
         raise RewriteError(f"no values for {', '.join(missing)}")
     return _run(left, inputs, False), _run(right, inputs, fused)
 
 
-def _graph(terms: Terms) -> Graph:
+def _graph(terms: Terms, meanings: Mapping[str, Meaning]) -> Graph:
     names = {index: value.name for index, value in enumerate(terms.values)} | {ABSENT: ""}
     made = {index for node in terms.nodes for index in node.outputs}
     free = [index for index in range(len(terms.values)) if index not in made]
@@ -51,7 +52,7 @@ def _graph(terms: Terms) -> Graph:
     )
     inputs = {names[i]: terms.values[i].type for i in free}
     constants = {names[i]: array for i in free if (array := terms.values[i].constant) is not None}
-    return Graph(inputs, constants, nodes, tuple(names[i] for i in terms.outputs))
+    return Graph(inputs, constants, nodes, tuple(names[i] for i in terms.outputs), meanings)
 
 
 def _run(graph: Graph, inputs: dict[str, Array], composed: bool) -> list[Array]:

@@ -21,7 +21,7 @@ from rewrite_engine.testing.verify.numbers import numbers_in
 from rewrite_engine.testing.verify.report import Counterexample, Report, RuleReport
 from rewrite_engine.testing.verify.show import counterexample
 from rewrite_engine.testing.verify.shrink import Failure, kept, smallest
-from rewrite_engine.testing.verify.sides import Invalid, NoProgram
+from rewrite_engine.testing.verify.sides import Fault, Invalid, NoProgram
 from rewrite_engine.testing.verify.unsatisfiable import unsatisfiable
 
 EXAMPLES = 24
@@ -81,6 +81,7 @@ class _Tally:
     notes: dict[str, None] = field(default_factory=dict)
     unlowered: str = ""
     tries: int = 0
+    faults: dict[str, None] = field(default_factory=dict)  # of the engine's own loop nests
 
     def add(self, index: int, found: Instance, verdict: Verdict | None) -> None:
         self.matches += 1
@@ -103,7 +104,7 @@ class _Tally:
 def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) -> RuleReport:
     """Verifies one rule or composite."""
     begun = time.perf_counter()
-    plans = Plans(rule, numbers_in(rules, rule))
+    plans = Plans(rule, numbers_in(rules, rule), rules.meanings)
     tally = _Tally()
     failure: Failure | None = None
     order = list(range(len(rule.variants)))
@@ -160,6 +161,10 @@ def examine(options: Options) -> Callable[..., tuple[Difference | None, Verdict 
             return None, None
         try:
             verdict = judge(found.sides, found.plan, found.seed, options.tiers)
+        except Fault as fault:
+            if tally is not None:
+                tally.faults[str(fault)] = None
+            return None, None
         except NoProgram as missing:
             if tally is not None:
                 tally.unlowered = str(missing)
@@ -196,6 +201,7 @@ def _report(
     notes = [*tally.notes]
     if tally.unlowered and not tally.floats:
         notes.append(tally.unlowered)
+    notes += tally.faults
     return RuleReport(
         rule.name, rule.kind, rule.label, rule.span, status, tier, tally.matches, len(tally.variants),
         len(rule.variants), tuple(tally.dtypes), exact, error, tally.ulps, seconds, tuple(notes), shown,

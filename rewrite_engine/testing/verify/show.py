@@ -14,6 +14,7 @@ import numpy as np
 from rewrite_engine import operators
 from rewrite_engine.language.core import CoreRule, RuleSet
 from rewrite_engine.operators.types import Dimension, TensorType
+from rewrite_engine.testing.verify.declared import spans
 from rewrite_engine.testing.verify.report import Counterexample
 from rewrite_engine.testing.verify.shrink import Failure
 from rewrite_engine.testing.verify.sides import Graph, Node
@@ -60,21 +61,33 @@ def counterexample(rules: RuleSet, rule: CoreRule, failure: Failure, seed: int) 
         right = f" => {text}"
         concrete_where += joined
     values = ", ".join(f"{name}={_array(array)}" for name, array in sorted(difference.drawn.items()))
+    declared = "".join(f"{text}\n" for text in _declarations(rules, (*both.left.nodes, *both.right.nodes)))
     python = [
         f"# {rule.name}, seed {seed}: {difference.message}",
         "import numpy as np",
         "from rewrite_engine.testing.verify import both_sides",
         "",
         "left, right = both_sides(",
-        f"    '''test \"{rule.name}\": {concrete}{right or ' => ' + _roots(both.left)}{concrete_where}''',",
+        f"    '''{declared}test \"{rule.name}\": {concrete}{right or ' => ' + _roots(both.left)}{concrete_where}''',",
         f"    {values}" + ("," if values else ""),
         ")",
         "print(left, right)",
     ]
     if both.composed:
-        python[5] = f"    '''test \"{rule.name}\": {concrete} is _{concrete_where}''',"
+        python[5] = f"    '''{declared}test \"{rule.name}\": {concrete} is _{concrete_where}''',"
     shown = [_short(side) for side in (difference.left, difference.right)]
     return Counterexample(difference.message, "\n".join(lines), "\n".join(python), shown[0], shown[1])
+
+
+def _declarations(rules: RuleSet, nodes: Sequence[Node]) -> list[str]:
+    """The text of what declares the operators of a graph."""
+    found = []
+    for span in spans(rules.meanings, [node.op for node in nodes]):
+        lines = rules.sources[span.file][0].split("\n")[span.line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        found.append("\n".join(lines))
+    return found
 
 
 def _sizes(graph: Graph, hidden: frozenset[str]) -> str:

@@ -39,6 +39,10 @@ class Failure:
     def __repr__(self) -> str:
         return f"Failure({self.difference.message})"
 
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """What Hypothesis prints: by itself it would go through all fields, down to the rule file."""
+        printer.text(repr(self))
+
 
 _PLAIN = ("float32", "float64", "float16", "int32", "int64")
 

@@ -5,26 +5,28 @@ In: a candidate and the rule's answer. Out: `Sides`, whose programs take the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from rewrite_engine import operators
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language import values
 from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Refusal, Variant
 from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.functions import numpy_dtype
+from rewrite_engine.language.meaning import Meaning as Declared
 from rewrite_engine.language.program import Match
 from rewrite_engine.language.program import Program as Meaning
 from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
+from rewrite_engine.loops.checks import OutOfRange
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.operators.types import Dimension, TensorType
 from rewrite_engine.testing.verify.candidate import Candidate, misfit
+from rewrite_engine.testing.verify.declared import body, infer_node
 from rewrite_engine.testing.verify.node_draft import Array
 from rewrite_engine.testing.verify.plan import roomy
 
@@ -35,6 +37,10 @@ class NoProgram(Exception):
 
 class Misfit(NoProgram):
     """The operands of an operator do not fit it, though their types do not say so."""
+
+
+class Fault(NoProgram):
+    """The engine's own loop nests fail on operands that are allowed: nothing is decided, and it is always said."""
 
 
 class Invalid(Exception):
@@ -66,6 +72,7 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
+    meanings: Mapping[str, Declared] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +136,7 @@ def left_side(c: Candidate) -> Graph:
     )
     inputs = {names[s]: c.types[s] for s in c.plan.free if s in c.types}
     constants = {names[s]: c.values[s] for s in c.plan.free if s in c.values}
-    return Graph(inputs, constants, nodes, tuple(names[s] for s in variant.roots))
+    return Graph(inputs, constants, nodes, tuple(names[s] for s in variant.roots), c.plan.meanings)
 
 
 def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
@@ -161,8 +168,9 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
         kinds = [types.get(name) for name in inputs]
         known = [constants.get(name) for name in inputs]
         try:
-            attributes = operators.effective_attributes(node.op, found.attributes[index], kinds, known)
-            results = operators.infer_types(node.op, attributes, kinds, known, node.outputs)
+            attributes, results = infer_node(
+                left.meanings, node.op, found.attributes[index], kinds, known, node.outputs
+            )
         except (RewriteError, ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise Invalid(f"the right side is no graph: {error}", left) from None
         reason = misfit(node.op, kinds, attributes)
@@ -178,7 +186,7 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
     makers = {name for node in left.nodes for name in node.outputs}
     needs = {name for node in nodes for name in node.inputs} | set(roots)
     kept = _left_nodes(left, needs & makers)
-    return Graph(left.inputs, constants, (*kept, *reached), roots)
+    return Graph(left.inputs, constants, (*kept, *reached), roots, left.meanings)
 
 
 def _reached(nodes: Sequence[Node], roots: Sequence[str]) -> list[Node]:
@@ -231,7 +239,7 @@ def program_of(graph: Graph, composed: bool = False) -> Program:
         array = graph.constants.get(name)
         kind = graph.inputs.get(name) or TensorType(array.dtype.name, array.shape)  # type: ignore[union-attr]
         tensors[name] = builder.input([int(n) for n in kind.shape or ()], kind.dtype, array)  # type: ignore[arg-type]
-    for node in graph.nodes:
+    for node in _with_bodies(graph, builder, tensors):
         compute = OPERATORS.get(node.op)
         if compute is None:
             raise NoProgram(f"there is no loop nest for {node.op}")
@@ -251,6 +259,56 @@ def program_of(graph: Graph, composed: bool = False) -> Program:
     return compose(found) if composed else found
 
 
+def _with_bodies(graph: Graph, builder: Builder, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    """The operators in order, declared ones as the operators of their bodies; `tensors` grows as they are computed."""
+    known = dict(graph.constants)
+    pending = list(reversed(graph.nodes))
+    while pending:
+        node = pending.pop()
+        if node.op not in graph.meanings:
+            yield node
+            continue
+        kinds = [TensorType(tensors[name].dtype, tensors[name].shape) if name else None for name in node.inputs]
+        try:
+            found = body(graph.meanings, node.op, node.attributes, kinds, [known.get(name) for name in node.inputs],
+                         len(node.outputs))  # fmt: skip
+        except RewriteError as error:
+            raise NoProgram(str(error)) from None
+        own = f"{node.outputs[0]}."
+        for k, array in enumerate(found.constants):
+            known[f"{own}constant{k}"] = np.asarray(array)
+            tensors[f"{own}constant{k}"] = builder.constant(array)
+
+        parts = [
+            Node(
+                inner.op,
+                given,
+                tuple(_name(r, node, own) for r in inner.inputs),
+                tuple(f"{own}{j}.{k}" for k in range(inner.outputs)),
+            )
+            for j, (inner, given) in enumerate(zip(found.nodes, found.attributes, strict=True))
+        ]
+        parts += [
+            Node("Identity", {}, (_name(root, node, own),), (out,))
+            for root, out in zip(found.roots, node.outputs, strict=True)
+            if out
+        ]
+        pending.extend(reversed(parts))
+
+
+def _name(reference: tuple[str | int, ...], node: Node, own: str) -> str:
+    """What a reference of a body is called in the graph that holds it; `own` begins the names of the body's values."""
+    match reference:
+        case ("input", int() as k):
+            return node.inputs[k]
+        case ("node", j, k):
+            return f"{own}{j}.{k}"
+        case ("constant", k):
+            return f"{own}constant{k}"
+        case _:
+            return ""
+
+
 def _sources(graph: Graph) -> tuple[str, ...]:
     """The inputs and constants of a graph, in a fixed order."""
     return (*graph.inputs, *(name for name in graph.constants if name not in graph.inputs))
@@ -262,13 +320,15 @@ def arguments(graph: Graph, drawn: Mapping[str, Any]) -> list[Any]:
 
 
 def execute(graph: Graph, program: Program, drawn: Mapping[str, Array]) -> list[Array]:
-    """The results in the types of the graph, by the loop nests. Raises `NoProgram` where these fail."""
+    """The results in the types of the graph, by the loop nests. Raises `Fault` where these fail."""
     from rewrite_engine.loops.execute import run
 
     outputs = [np.empty(program.tensors[n].shape, numpy_dtype(program.tensors[n].dtype)) for n in program.outputs]
     try:
         with np.errstate(all="ignore"):
             run(program, arguments(graph, drawn), outputs)
+    except OutOfRange as error:
+        raise NoProgram(f"the data is refused: {error}") from None
     except (ValueError, IndexError, ArithmeticError) as error:
-        raise NoProgram(f"the loop nests of {', '.join(node.op for node in graph.nodes)} fail: {error}") from None
+        raise Fault(f"the loop nests of {', '.join(node.op for node in graph.nodes)} fail: {error}") from None
     return outputs
