@@ -48,8 +48,8 @@ rule relu_in_quantiser: QuantizeLinear(Relu(x), const s, const z) as q => Quanti
   if all(z == lowest(q.dtype))
 rule clip_in_quantiser: QuantizeLinear(Clip(x, const low?, const high?), const s, const z) as q
   => QuantizeLinear(x, s, z, like q)
-  if q.dtype in whole and all(cast(low, float32) <= s * (lowest(q.dtype) - z + 0.25))
-     and all(cast(high, float32) >= s * (highest(q.dtype) - z - 0.25))
+  if q.dtype in whole and all(low - s * (lowest(q.dtype) - z + 0.25) <= 0)
+     and all(high - s * (highest(q.dtype) - z - 0.25) >= 0)
 
 test "a value": DequantizeLinear(x: int8[8], const s: float32[] = 0.5, const z: int8[] = 3) is decoded
 test "codes": QuantizeLinear(v: float32[8], const s: float32[] = 0.5, const z: int8[] = 3) is encoded
