@@ -161,9 +161,7 @@ def _exact(case: _Case, seed: int, verdict: Verdict) -> None:
                 return
             verdict.exact = True
             return
-        if isinstance(algebra, Rational) and algebra.undefined:
-            verdict.why = "something divides by zero"
-        elif algebra.rounded:
+        if algebra.rounded:
             verdict.why = "constants are rounded"
         elif algebra.random:
             verdict.why = "it rests on properties of functions"
