@@ -150,3 +150,29 @@ def test_clauses_that_variants_decide(tmp_path, clause, with_bias, without):
         verdict = "is not" if why == "never true" else "is"
         found = lines(covered(tmp_path, f"{CONV.format(k=3, b=bias)} {verdict} conv", rules=rules), "clause")
         assert len(found) == 1 and found[0].endswith(f" {why}"), found
+
+
+INHERITED = """device acc { memory 1MiB }
+link host <-> acc: 1us + bytes / 1GBps
+target base on acc {
+  launch 1us
+  option n = 4
+  composite two(x) = Relu(Abs(x)) if x.shape[0] % n == 0 cost 1us
+}
+target more on acc extends base { launch 2us }
+target other on acc extends base {
+  launch 2us
+  composite own(x) = Tanh(Abs(x)) cost 1us
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["base", "more", "other"])
+def test_what_is_inherited_unchanged_is_tested_where_it_is_anywhere(tmp_path, target):
+    test = f"{target} runs Relu(Abs(x: float32[4])) in two"
+    found = covered(tmp_path, test, rules=INHERITED)
+    assert lines(found, "declaration") == ["11:3 composite other.own never matches"]
+    assert found.counts["declaration"] == (1, 2)
+    assert lines(covered(tmp_path, rules=INHERITED), "declaration") == [
+        "6:3 composite base.two never matches", "11:3 composite other.own never matches"
+    ]  # fmt: skip

@@ -64,3 +64,25 @@ def test_with_json_they_are_printed_alone(tmp_path, capsys):
     assert main(["test", str(path), "--write", "--json", "--no-verify"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["drafts"][str(path)] == drafts(path) and path.read_text() == RULES
+
+
+EMPTY = """device acc { memory 1MiB }
+link host <-> acc: 1us + bytes / 1GBps
+target wide on acc {
+  launch 1us
+  option array = 16
+  composite rows(x: float32[1, C, _, _]) = Relu(Abs(x)) if C % array == 0 cost 1us
+  composite pairs(x) = Tanh(Abs(x)) if x.shape[-1] % 2 == 0 and x.rank == 2 cost 1us
+  composite nothing(x: float32[N]) = Exp(Abs(x)) if N == 0 cost 1us
+}
+"""
+
+
+def test_drafts_have_elements_unless_nothing_else_fits(tmp_path):
+    (tmp_path / "e.pat").write_text(EMPTY)
+    texts = drafts(tmp_path / "e.pat")
+    empty = [text for text in texts if "[0" in text or ", 0" in text]
+    assert {name for name in ("rows matches", "pairs matches") if any(name in text for text in texts)} == {
+        "rows matches", "pairs matches"
+    }  # fmt: skip
+    assert all("nothing matches" in text for text in empty) and empty

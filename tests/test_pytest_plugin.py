@@ -146,3 +146,16 @@ def test_without_rule_files_nothing_is_loaded():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "['rewrite_engine.testing', 'rewrite_engine.testing.pytest_plugin']"
+
+
+def test_an_inherited_composite_is_tested_where_its_base_is(pytester):
+    pytester.makefile(
+        ".pat",
+        t="""device acc { memory 1MiB }
+link host <-> acc: 1us + bytes / 1GBps
+target base on acc { launch 1us composite two(x) = Relu(Abs(x)) cost 1us }
+target more on acc extends base { launch 2us composite own(x) = Tanh(Abs(x)) cost 1us }
+test "fires": base runs Relu(Abs(x: float32[4])) in two
+""",
+    )
+    run(pytester).assert_outcomes(passed=3, failed=1)

@@ -47,7 +47,7 @@ class Coverage:
 
 @dataclass(slots=True)
 class Notes:
-    """What happened in tests: matches that held, by rule and variant; what clauses decided, by their place."""
+    """What happened in tests: matches that held, by `declared_as` and variant; what clauses decided, by their place."""
 
     held: set[tuple[str, int]] = field(default_factory=set)
     decided: dict[Span, set[bool]] = field(default_factory=lambda: defaultdict(set))
@@ -85,7 +85,7 @@ def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
     def watched(variant: Variant) -> Variant:
         program = variant.program
         assert isinstance(program, Program)
-        key = (rule.name, variant.index)
+        key = (declared_as(rule), variant.index)
 
         def held(match: Match) -> None:
             notes.held.add(key)
@@ -99,6 +99,13 @@ def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
         return replace(variant, program=replace(program, checks=checks))
 
     return replace(rule, variants=tuple(map(watched, rule.variants)))
+
+
+def declared_as(rule: CoreRule) -> str:
+    """One name for what was declared once: what targets inherit unchanged is tested where it is anywhere."""
+    if rule.kind != "composite" or rule.target is None:
+        return rule.name
+    return f"{rule.span} {rule.name.removeprefix(f'{rule.target}.')}"
 
 
 def _noted(check: Check, notes: Notes) -> Check:
@@ -120,15 +127,17 @@ def _noted(check: Check, notes: Notes) -> Check:
 def _declarations(rules: RuleSet, here: str, notes: Notes) -> list[Unreached | None]:
     """Each rule, composite and pattern, and each operator that a target supports."""
     held: dict[tuple[Span, str], bool] = {}
+    titles: dict[tuple[Span, str], str] = {}
     for rule in rules.rules:
         if rule.span.file != here or rule.defines:
             continue
         for variant in rule.variants:
             title = f"supports {variant.nodes[0].op}" if rule.kind == "supports" else f"{rule.kind} {rule.name}"
-            key = (rule.span, title)
-            held[key] = held.get(key, False) or (rule.name, variant.index) in notes.held
-    return [None if found else Unreached(span, "declaration", title, "never matches")
-            for (span, title), found in held.items()]  # fmt: skip
+            key = (rule.span, title if rule.kind == "supports" else declared_as(rule))
+            titles.setdefault(key, title)
+            held[key] = held.get(key, False) or (declared_as(rule), variant.index) in notes.held
+    return [None if found else Unreached(key[0], "declaration", titles[key], "never matches")
+            for key, found in held.items()]  # fmt: skip
 
 
 def _alternatives(rules: RuleSet, here: str, notes: Notes, text: str) -> list[Unreached | None]:
@@ -138,7 +147,7 @@ def _alternatives(rules: RuleSet, here: str, notes: Notes, text: str) -> list[Un
         for variant in rule.variants:
             for way in variant.ways:
                 if way.span.file == here:
-                    held[way] = held.get(way, False) or (rule.name, variant.index) in notes.held
+                    held[way] = held.get(way, False) or (declared_as(rule), variant.index) in notes.held
     forks = {
         node.span: node
         for node in walk(_own(rules, here))

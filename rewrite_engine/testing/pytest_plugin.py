@@ -152,6 +152,7 @@ class PatFile(pytest.File):
 
     def fires(self, rule: CoreRule) -> bool:
         """Whether the rule matches in some test; runs those that have not run yet until one does."""
+        from rewrite_engine.testing.coverage import declared_as
         from rewrite_engine.testing.in_file import own_tests
 
         rules, notes = self.loaded
@@ -159,7 +160,7 @@ class PatFile(pytest.File):
         for case in (None, *cases):
             if case is not None and case.span not in self.results:
                 self.run(case)
-            if any(name == rule.name for name, _ in notes.held):
+            if any(name == declared_as(rule) for name, _ in notes.held):
                 return True
         return False
 
@@ -229,7 +230,7 @@ class VerifiedItem(PatItem):
         self.rule, self.seed = rule, seed
 
     def runtest(self) -> None:
-        """Raises `Refuted` with the counterexample, or where nothing satisfies the pattern and its guard."""
+        """Raises `Refuted` with the counterexample, or where nothing can satisfy the guard."""
         from rewrite_engine.testing.verify import Options, verify_rule
 
         asked = verification(self.config)
