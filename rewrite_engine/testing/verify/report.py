@@ -69,7 +69,7 @@ class RuleReport:
             assert self.counterexample is not None
             return f"{self.span}: REFUTED: {self.name}: {self.counterexample.reason}"
         if self.status == "unmatched":
-            wanted = f"no match was found in {self.tries} tries; a test that fires would give one"
+            wanted = f"no match was found in {self.tries} tries; a test that fires would show that there is one"
             return f"{self.span}: warning: {self.name}: not verified: {wanted}"
         if self.status == "unsatisfiable":
             return f"{self.span}: UNSATISFIABLE: {self.name}: its guard contradicts itself, so that it never matches"
