@@ -6,6 +6,7 @@ per clause of its guard one that only that clause refuses, where one is found.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -90,15 +91,18 @@ def _smallest(rule: CoreRule, refused: Span | None, numbers: Sequence[float]) ->
     found = [c for source in first for c in _matches(rule, source, refused, numbers)]
     best = min(found, key=_size, default=None)
     if best is not None and _is_empty(best):
-        return next((full for size in FILLS if (full := _filled(best, size, refused)) is not None), best)
+        return next(
+            (full for size in itertools.product(FILLS, (1, 3)) if (full := _filled(best, *size, refused)) is not None),
+            best,
+        )
     return best
 
 
-def _filled(empty: Candidate, size: int, refused: Span | None) -> Candidate | None:
-    """The same match with so many in place of none; None where it is none then."""
+def _filled(empty: Candidate, size: int, window: int, refused: Span | None) -> Candidate | None:
+    """The same match with so many in place of none, in windows and images so many; None where it is none then."""
     c = replace(empty, shapes={}, values={}, types={}, effective=[])
     for slot, shape in empty.shapes.items():
-        c.shapes[slot] = tuple(n or size for n in shape)
+        c.shapes[slot] = tuple(n or (size if axis < 2 else window) for axis, n in enumerate(shape))
         if slot in empty.values and 0 not in shape:
             c.values[slot] = empty.values[slot]
     checks = c.plan.checks
