@@ -6,9 +6,9 @@ pattern scaled_product(a: [_, K], b: [K, _], alpha) =
      with alpha = item(k))
   | (MatMul(a, b) with alpha = 1)
 
-## The addend is laid over the product; where it is the larger, the result would not be the product's, and nothing is
-## built.
-rule gemm_from_matmul reassociates: Add(scaled_product(a, b, alpha), c) => Gemm(a, b, c, alpha=alpha, beta=1)
+## The addend is laid over the product; where it is, or may be, the larger, the result would not be the product's.
+rule gemm_from_matmul reassociates: Add(scaled_product(a, b, alpha) as p, c) as y
+  => Gemm(a, b, c, alpha=alpha, beta=1) if y.shape == p.shape
 rule scale_into_gemm reassociates: Gemm(a, b, Mul(c, const k)) as g => Gemm(a, b, c, like g, beta=g.beta * item(k))
   if k.dtype != float64
 
@@ -25,6 +25,9 @@ test "a scale in double precision":
 test "a scale with an axis more":
   Mul(MatMul(a: float32[2, 4], b: float32[4, 3]), const k: float32[1, 1, 1] = 2) is not scaled_product
 
+test "an addend of more rows": Add(MatMul(a: float32[1, 4], b: float32[4, 3]), c: float32[2, 3]) is not gemm_from_matmul
+test "an addend of other rows": Add(MatMul(a: float32[N, 4], b: float32[4, 3]), c: float32[M, 3]) is not gemm_from_matmul
+test "an addend of as many rows": Add(MatMul(a: float32[N, 4], b: float32[4, 3]), c: float32[N, 1]) is gemm_from_matmul
 test "a product and an addend":
   Add(MatMul(a: float32[2, 4], b: float32[4, 3]), c: float32[3]) => Gemm(a, b, c, alpha=1, beta=1)
 test "both scaled, in one order":

@@ -27,6 +27,7 @@ pattern rotary_partial(x: [_, _, _, _], cos, sin) = Concat(rotary_halves(first, 
 rule fuse_rotary reassociates: rotary_halves(x, cos, sin) => RotaryEmbedding(x, cos, sin)
 rule fuse_rotary_partial reassociates: rotary_partial(x, cos, sin)
   => RotaryEmbedding(x, cos, sin, rotary_embedding_dim=2 * cos.shape[-1])
+  if cos.shape[-1] > 0   # to turn 0 features is RotaryEmbedding's word for all of them
 ## A cache whose rows hold each angle twice.
 let first_half(c) = transpose(transpose(c, [1, 0])[0:c.shape[1] // 2], [1, 0])
 let second_half(c) = transpose(transpose(c, [1, 0])[c.shape[1] // 2:], [1, 0])
@@ -99,6 +100,10 @@ test "other features than those that were left":
   Concat(Add(Mul(r, for_both(c: float32[2, 6, 2])), Mul(Concat(Neg(b), a, axis=-1), for_both(s: float32[2, 6, 2]))),
          Slice(x, [6], [9999], [3], [1]), axis=3) is not rotary_partial
   where r = Slice(x: float32[2, 4, 6, 12], [0], [4], [3], [1]); a, b = Split(r, num_outputs=2, axis=3)
+test "no features turned":
+  Concat(Add(Mul(r, for_both(c: float32[2, 6, 0])), Mul(Concat(Neg(b), a, axis=-1), for_both(s: float32[2, 6, 0]))),
+         others, axis=-1) is not fuse_rotary_partial
+  where r, others = Split(x: float32[2, 4, 6, 8], [0, 8], axis=-1); a, b = Split(r, num_outputs=2, axis=3)
 test "some positions turned":
   Concat(Add(Mul(r, for_both(c: float32[2, 4, 4])), Mul(Concat(Neg(b), a, axis=-1), for_both(s: float32[2, 4, 4]))),
          others, axis=3) is not rotary_partial
