@@ -43,6 +43,26 @@ def test_contributed_operators_run_and_give_their_types():
     np.testing.assert_array_equal(bundle.run({"a": a, "b": b})["y"], (a - 3.0) / 2 + (b - 3.0) / 2)
 
 
+@pytest.mark.parametrize("shape", [None, ["n", 3]])
+@pytest.mark.parametrize("inner", [False, True])
+def test_results_of_which_the_model_says_too_little_get_their_types(shape, inner):
+    """Of an output as well as of an inner value that the model states in part; import ends."""
+    given = model(QUANTISED)
+    name = "q" if inner else "y"
+    if not inner:
+        given.graph.node[1].CopyFrom(onnx.helper.make_node("Gelu", ["f"], ["y"], domain="com.microsoft"))
+        given.graph.node.insert(1, onnx.helper.make_node("DequantizeLinear", ["q", "s", "z"], ["f"]))
+    kind = onnx.TensorProto.UINT8 if inner else onnx.TensorProto.FLOAT
+    said = onnx.helper.make_tensor_value_info(name, kind, shape)
+    if inner:
+        given.graph.value_info.append(said)
+    else:
+        given.graph.output[0].CopyFrom(said)
+    graph = load(given).model.graph
+    (value,) = (v for node in graph for v in node.outputs if v.name == name)
+    assert list(value.shape) == [2, 3]
+
+
 def test_a_condition_of_run_time_runs_on_the_host_and_after_a_reload(tmp_path):
     compiled(BRANCHES).save(tmp_path / "bundle")
     bundle = Bundle.open(tmp_path / "bundle")

@@ -89,7 +89,11 @@ def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
         foreign = [] if folded or unrolled else infer_foreign(draft)
         if not folded and not unrolled and not foreign:
             return
-        declared += foreign
+        known = {found.name: found for found in foreign}
+        for output in draft.graph.output:
+            if output.name in known:
+                output.type.CopyFrom(known[output.name].type)
+        declared = [value for value in declared if value.name not in known] + foreign
         remove_unused(draft)
         # types inferred so far are weaker than what the next round finds: only the model's own stay
         written = {name for node in draft.graph.node for name in node.output}
