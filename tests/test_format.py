@@ -201,7 +201,7 @@ def test_the_skeleton_holds(target: str, tmp_path: Path) -> None:
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("target", ["host", "Kite", "if", "a-b", "2x", ""])
+@pytest.mark.parametrize("target", ["host", "Kite", "if", "a-b", "2x"])
 def test_names_that_no_target_has(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", target]) == 2
     captured = capsys.readouterr()

@@ -83,7 +83,7 @@ def test_equal_kernels_lower_to_equal_programs_whatever_their_names():
         (
             kernel(("x",), ("y",), node("Relu", ("x",), ("y",))),
             {"x": TensorType("float32", None)},
-            r"the shape of x is not known \(float32\[...\]\); bind it with --dim NAME=SIZE",
+            r"the shape of x is not known \(float32\[...\]\); declare it in the model, or that of the inputs",
         ),
         (
             kernel(("x",), ("y",), node("Rleu", ("x",), ("y",))),

@@ -153,8 +153,10 @@ def test_inconsistent_graphs_are_refused(steps: tuple[object, ...], message: str
 def test_sizes_in_memory() -> None:
     assert storage_bytes("x", TensorType("int4", (3, 3))) == 9  # one addressable byte per element
     assert storage_bytes("x", TensorType("bfloat16", ())) == 2
-    for tensor in (TensorType("float32", ("batch", 3)), TensorType("float32", None), TensorType("?", (1,))):
-        with pytest.raises(RewriteError, match=r"value `x` is .*--dim NAME=SIZE"):
+    unknown = {TensorType("float32", ("batch", 3)): "bind it with --dim batch=SIZE"}
+    unknown |= dict.fromkeys((TensorType("float32", None), TensorType("?", (1,))), "declare the shapes of the inputs")
+    for tensor, mend in unknown.items():
+        with pytest.raises(RewriteError, match=rf"value `x` is .*{mend}"):
             storage_bytes("x", tensor)
     with pytest.raises(RewriteError, match="strings have no place"):
         storage_bytes("x", TensorType("string", (1,)))

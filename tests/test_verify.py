@@ -9,7 +9,7 @@ import pytest
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language import load_text
-from rewrite_engine.testing.verify import Options, both_sides, verify
+from rewrite_engine.testing.verify import Options, bounded, both_sides, verify
 from rewrite_engine.testing.verify.report import RuleReport
 
 UNSOUND = {
@@ -136,3 +136,11 @@ def test_a_graph_that_does_not_fit_is_refused() -> None:
         both_sides('test "t": Neg(x: float32[2]) => x')
     with pytest.raises(RewriteError, match="one test"):
         both_sides("rule r: Relu(Relu(x)) => Relu(x)")
+
+
+@pytest.mark.parametrize("op", ["tanh", "erf", "atan", "sign", "sin", "exp", "sqrt", "floor"])
+def test_of_what_may_be_nan_nothing_is_bounded(op: str) -> None:
+    """Not even by the range of the function: a sum that overflows is inf in one order and NaN in another."""
+    lost = bounded.Bound(np.array([-np.inf, 1.0, 0.5]), np.array([np.inf, np.inf, 0.0]))
+    found = bounded.Bounded(real=False).apply(op, [lost], "float32", "float32")
+    assert np.isinf(found.error[:2]).all() and np.isfinite(found.error[2])

@@ -278,7 +278,8 @@ def _carried(op: str, args: Sequence[Bound]) -> tuple[Array, Array]:
         if op in ("sqrt", "log"):
             low = np.maximum(low, 0)
         spread = np.maximum(np.abs(np.asarray(function(high)) - center), np.abs(center - np.asarray(function(low))))
-        return center, np.where(e == 0, 0.0, np.where(np.isnan(spread), np.inf, spread))
+        lost = np.isinf(e) | np.isnan(spread)  # of what may be NaN, no end of the range is a bound
+        return center, np.where(e == 0, 0.0, np.where(lost, np.inf, spread))
     if op == "cosh":
         return center, np.where(e == 0, 0.0, np.sinh(np.abs(x) + e) * e)
     return center, np.where(e == 0, 0.0, np.inf)
