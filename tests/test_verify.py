@@ -9,7 +9,7 @@ import pytest
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language import load_text
-from rewrite_engine.testing.verify import Options, bounded, both_sides, verify
+from rewrite_engine.testing.verify import Options, both_sides, bounded, verify
 from rewrite_engine.testing.verify.report import RuleReport
 
 UNSOUND = {
