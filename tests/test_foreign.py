@@ -91,3 +91,18 @@ def test_without_onnx_runtime_the_operator_is_named(monkeypatch):
 def test_what_cannot_run_on_the_host_is_refused(text, message):
     with pytest.raises(RewriteError, match=f"there is no loop nest for this operator, and .*{message}"):
         compiled(text)
+
+
+@pytest.mark.parametrize("stated", [[2, 4], [1, 3], [6], [4, 3], []])
+def test_a_result_of_another_shape_than_the_model_states_is_an_error(stated):
+    """Also one that could be spread over what was stated."""
+    given = model("g (float[1,3] x) => (float[1,3] y) { t = com.microsoft.Gelu(x) y = Identity(t) }")
+    given.graph.value_info.append(onnx.helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, stated))
+    given.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, stated))
+    bundle = rw.compile(rw.load(given), load_text(""))
+    x = np.ones((1, 3), np.float32)
+    if stated == [1, 3]:
+        assert bundle.run({"x": x})["y"].shape == (1, 3)
+        return
+    with pytest.raises(RewriteError, match=r"operator com.microsoft::Gelu.*\[1, 3\].*the model states"):
+        bundle.run({"x": x})

@@ -118,6 +118,12 @@ def _check(program: Program, role: str, names: Sequence[str], arrays: Sequence[A
 def _run_host(statement: Host, env: Mapping[str, Array]) -> None:
     values = HOST_OPERATORS[statement.name]([env[name] for name in statement.inputs], statement.attributes)
     for name, value in zip(statement.outputs, values, strict=True):
+        if value.shape != env[name].shape:  # what is of another shape must not be spread either
+            operator = statement.attributes.get("operator", statement.name)
+            raise RewriteError(
+                f"operator {operator}: its result has the shape {list(value.shape)}, and the model states "
+                f"{list(env[name].shape)}; mend the shape that the model states, or leave it out"
+            )
         env[name][...] = value
 
 
