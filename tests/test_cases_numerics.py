@@ -141,6 +141,16 @@ def test_row_119_what_an_average_counts_at_the_edges(run: Run, count: int, ceil:
     equal(run(graph, x=np.full((1, 1, 3), 3, np.float32)), [[[2, 3, 2] if count else [3, 3, 3]]])
 
 
+@pytest.mark.parametrize(("size", "kernel", "stride"), [(1, 2, 2), (2, 3, 2), (2, 5, 5), (1, 5, 5), (3, 5, 3)])
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+def test_row_119_a_window_that_reaches_beyond_the_end(run: Run, op: str, size: int, kernel: int, stride: int) -> None:
+    """With ceil_mode it may, by less than a stride: of what is there it gives the average, or the maximum."""
+    attributes = f"<kernel_shape = [{kernel}], strides = [{stride}], ceil_mode = 1>"
+    graph = text(f"y = {op} {attributes} (x)", f"float[1, 1, {size}] x", outputs="float[1, 1, 1] y")
+    x = np.arange(1, size + 1, dtype=np.float32)
+    equal(run(graph, x=x.reshape(1, 1, -1)), [[[x.mean() if op == "AveragePool" else x.max()]]])
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_row_120_whole_numbers_are_cut_towards_zero(run: Run, dtype: str) -> None:
     one, two = np.array([8, -8, 7, -7], dtype), np.array([-3, 3, -2, 2], dtype)

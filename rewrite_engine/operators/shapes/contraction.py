@@ -128,9 +128,9 @@ def _steps(call: Call, size: Dimension, before: int, after: int, reach: int, str
     if not isinstance(size, int):
         return size if stride == 1 and before + after == reach - 1 else None
     span = size + before + after - reach
-    if span < 0:
-        raise call.fail(f"a window of {reach} is larger than the padded size {size + before + after}")
     steps = (-(-span // stride) if up else span // stride) + 1
+    if steps < 1:  # with ceil_mode, the one window may reach beyond the end by less than a stride
+        raise call.fail(f"a window of {reach} is larger than the padded size {size + before + after}")
     # The last window must start inside the input or the padding before it.
     return steps - 1 if up and (steps - 1) * stride >= size + before else steps
 
