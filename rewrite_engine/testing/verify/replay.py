@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.placed import BodyNode
 from rewrite_engine.graph.terms import ABSENT, Terms
 from rewrite_engine.language import load_text, syntax
 from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.testing.graphs import GraphBuilder
-from rewrite_engine.testing.verify.sides import Graph, Node, execute, program_of
+from rewrite_engine.testing.verify.sides import Graph, execute, program_of
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +48,7 @@ def _graph(terms: Terms, meanings: Mapping[str, Meaning]) -> Graph:
     made = {index for node in terms.nodes for index in node.outputs}
     free = [index for index in range(len(terms.values)) if index not in made]
     nodes = tuple(
-        Node(n.op, n.attributes, tuple(names[i] for i in n.inputs), tuple(names[i] for i in n.outputs))
+        BodyNode(n.op, n.attributes, tuple(names[i] for i in n.inputs), tuple(names[i] for i in n.outputs))
         for n in terms.nodes
     )
     inputs = {names[i]: terms.values[i].type for i in free}

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine import operators
+from rewrite_engine.graph.placed import BodyNode
 from rewrite_engine.language.core import CoreRule, RuleSet
 from rewrite_engine.operators.types import Dimension, TensorType
 from rewrite_engine.testing.verify.declared import spans
 from rewrite_engine.testing.verify.report import Counterexample
 from rewrite_engine.testing.verify.shrink import Failure
-from rewrite_engine.testing.verify.sides import Graph, Node
+from rewrite_engine.testing.verify.sides import Graph
 
 Array = np.ndarray[Any, Any]
 WIDTH = 112
@@ -79,7 +80,7 @@ def counterexample(rules: RuleSet, rule: CoreRule, failure: Failure, seed: int) 
     return Counterexample(difference.message, "\n".join(lines), "\n".join(python), shown[0], shown[1])
 
 
-def _declarations(rules: RuleSet, nodes: Sequence[Node]) -> list[str]:
+def _declarations(rules: RuleSet, nodes: Sequence[BodyNode]) -> list[str]:
     """The text of what declares the operators of a graph."""
     found = []
     for span in spans(rules.meanings, [node.op for node in nodes]):
@@ -188,7 +189,7 @@ class _Writer:
             return name
         return self._call(node)
 
-    def _bind(self, node: Node) -> None:
+    def _bind(self, node: BodyNode) -> None:
         key = next(out for out in node.outputs if out)
         if key in self.written:
             return
@@ -196,12 +197,12 @@ class _Writer:
         names = ", ".join(out or "_" for out in node.outputs)
         self.where.append(f"{names} = {self._call(node)}")
 
-    def _call(self, node: Node) -> str:
+    def _call(self, node: BodyNode) -> str:
         parts = [self.value(name) for name in node.inputs]
         parts += [f"{name}={_literal(value)}" for name, value in self._attributes(node)]
         return f"{node.op}({', '.join(parts)})"
 
-    def _attributes(self, node: Node) -> list[tuple[str, object]]:
+    def _attributes(self, node: BodyNode) -> list[tuple[str, object]]:
         """Those that differ from what absence means."""
         types = [self._type(name) for name in node.inputs]
         known = [self.graph.constants.get(name) for name in node.inputs]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph.placed import BodyNode
 from rewrite_engine.language import values
 from rewrite_engine.language.core import ABSENT, Answer, CoreRule, Facts, Refusal, Variant
 from rewrite_engine.language.evaluate import answer
@@ -55,22 +56,12 @@ class Invalid(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """An operator with names for values; "" is absent."""
-
-    op: str
-    attributes: Mapping[str, object]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Operators over `inputs` (types) and `constants`; results by name."""
 
     inputs: Mapping[str, TensorType]
     constants: Mapping[str, Array]
-    nodes: tuple[Node, ...]
+    nodes: tuple[BodyNode, ...]
     outputs: tuple[str, ...]
     meanings: Mapping[str, Declared] = field(default_factory=dict, repr=False)
 
@@ -131,7 +122,7 @@ def left_side(c: Candidate) -> Graph:
     names = _names(variant)
     label = {ABSENT: ""} | dict(enumerate(names))
     nodes = tuple(
-        Node(n.op, a, tuple(label[s] for s in n.inputs), tuple(label[s] for s in n.outputs))
+        BodyNode(n.op, a, tuple(label[s] for s in n.inputs), tuple(label[s] for s in n.outputs))
         for n, a in zip(variant.nodes, c.effective, strict=True)
     )
     inputs = {names[s]: c.types[s] for s in c.plan.free if s in c.types}
@@ -161,7 +152,7 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
             case _:
                 return ""
 
-    nodes: list[Node] = []
+    nodes: list[BodyNode] = []
     for index, node in enumerate(template.nodes):
         inputs = tuple(label(reference) for reference in node.inputs)
         outputs = tuple(label(("node", index, k)) for k in range(node.outputs))
@@ -177,7 +168,7 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
         if reason:
             raise Invalid(f"the right side is no graph: {node.op}: {reason}", left)
         types.update(zip(outputs, results, strict=True))
-        nodes.append(Node(node.op, attributes, inputs, outputs))
+        nodes.append(BodyNode(node.op, attributes, inputs, outputs))
     roots = tuple(label(reference) for reference in template.roots)
     for root, wanted in zip(roots, left.outputs, strict=True):
         if types[root] != types[wanted]:
@@ -189,7 +180,7 @@ def _right(c: Candidate, found: Answer, left: Graph) -> Graph:
     return Graph(left.inputs, constants, (*kept, *reached), roots, left.meanings)
 
 
-def _reached(nodes: Sequence[Node], roots: Sequence[str]) -> list[Node]:
+def _reached(nodes: Sequence[BodyNode], roots: Sequence[str]) -> list[BodyNode]:
     wanted, kept = set(roots), []
     for node in reversed(nodes):
         if not wanted.isdisjoint(node.outputs):
@@ -198,7 +189,7 @@ def _reached(nodes: Sequence[Node], roots: Sequence[str]) -> list[Node]:
     return kept[::-1]
 
 
-def _left_nodes(left: Graph, names: set[str]) -> list[Node]:
+def _left_nodes(left: Graph, names: set[str]) -> list[BodyNode]:
     """The operators of the left side that the right side still reads."""
     return _reached(left.nodes, sorted(names)) if names else []
 
@@ -259,7 +250,7 @@ def program_of(graph: Graph, composed: bool = False) -> Program:
     return compose(found) if composed else found
 
 
-def _with_bodies(graph: Graph, builder: Builder, tensors: dict[str, Tensor]) -> Iterator[Node]:
+def _with_bodies(graph: Graph, builder: Builder, tensors: dict[str, Tensor]) -> Iterator[BodyNode]:
     """The operators in order, declared ones as the operators of their bodies; `tensors` grows as they are computed."""
     known = dict(graph.constants)
     pending = list(reversed(graph.nodes))
@@ -280,7 +271,7 @@ def _with_bodies(graph: Graph, builder: Builder, tensors: dict[str, Tensor]) -> 
             tensors[f"{own}constant{k}"] = builder.constant(array)
 
         parts = [
-            Node(
+            BodyNode(
                 inner.op,
                 given,
                 tuple(_name(r, node, own) for r in inner.inputs),
@@ -289,14 +280,14 @@ def _with_bodies(graph: Graph, builder: Builder, tensors: dict[str, Tensor]) -> 
             for j, (inner, given) in enumerate(zip(found.nodes, found.attributes, strict=True))
         ]
         parts += [
-            Node("Identity", {}, (_name(root, node, own),), (out,))
+            BodyNode("Identity", {}, (_name(root, node, own),), (out,))
             for root, out in zip(found.roots, node.outputs, strict=True)
             if out
         ]
         pending.extend(reversed(parts))
 
 
-def _name(reference: tuple[str | int, ...], node: Node, own: str) -> str:
+def _name(reference: tuple[str | int, ...], node: BodyNode, own: str) -> str:
     """What a reference of a body is called in the graph that holds it; `own` begins the names of the body's values."""
     match reference:
         case ("input", int() as k):
