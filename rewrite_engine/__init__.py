@@ -51,4 +51,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module `rewrite_engine` has no attribute `{name}`")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "rewrite_engine.api")), name)
+    from rewrite_engine.pause import collector_paused
+
+    with collector_paused():
+        return getattr(import_module(_HOMES.get(name, "rewrite_engine.api")), name)

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from rewrite_engine.pause import collector_paused
+
 Run = Callable[[argparse.Namespace], int]
 
 
 def _lazily(module: str, function: str) -> Run:
     def run(options: argparse.Namespace) -> int:
-        verb: Run = getattr(import_module(f"rewrite_engine.cli.{module}"), function)
+        with collector_paused():
+            verb: Run = getattr(import_module(f"rewrite_engine.cli.{module}"), function)
         return verb(options)
 
     return run

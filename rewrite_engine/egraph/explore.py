@@ -21,6 +21,7 @@ from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import Answer, CoreRule, Variant
 from rewrite_engine.machine import HOST, Machine, Offer
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.pause import collector_paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class _Progress:
     rounds: int = 0
 
 
+@collector_paused()
 def explore(
     terms: Terms,
     rules: Sequence[CoreRule],

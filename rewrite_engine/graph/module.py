@@ -16,6 +16,7 @@ from rewrite_engine.graph.fold import FOLD_CAP
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION_OF_FUNCTIONS, MARKS, OPSET, mark_function
 from rewrite_engine.graph.onnx_file import Source, read_model, serialized
 from rewrite_engine.graph.onnx_io import export_model, import_model, model_bytes
+from rewrite_engine.pause import collector_paused
 
 __all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "module_of", "save"]
 
@@ -46,6 +47,7 @@ class Module:
     rules: object | None = None  # the rule set that passes were given last
 
 
+@collector_paused()
 def load(
     source: Source,
     dims: Mapping[str, int] | None = None,

@@ -14,8 +14,10 @@ from rewrite_engine.graph.nodes import attribute_values, input_names, make_node,
 from rewrite_engine.graph.onnx_types import Array, array_type, to_array, to_tensor, typed_value, value_type
 from rewrite_engine.graph.terms import ABSENT, Term, Terms, Value
 from rewrite_engine.operators import TensorType, effective_attributes
+from rewrite_engine.pause import collector_paused
 
 
+@collector_paused()
 def to_terms(module: Module) -> Terms:
     """The main graph as terms: effective attributes, types, constants as arrays, trailing absent inputs trimmed.
 

@@ -18,11 +18,11 @@ from rewrite_engine.language.check_targets import check_machine, check_target, c
 from rewrite_engine.language.check_tests import check_test
 from rewrite_engine.language.check_unused import unused_declarations, unused_names
 from rewrite_engine.language.overlap import overlaps
-from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.results import counts_differ, result_count, template_count
 from rewrite_engine.language.scope import Scope
 from rewrite_engine.language.walk import walk
 from rewrite_engine.operators.types import ITEM_BITS
+from rewrite_engine.pause import collector_paused
 
 
 @collector_paused()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from rewrite_engine.diagnostics import PatError, Problem, RewriteError, render
 from rewrite_engine.language import check, scope, sources
 from rewrite_engine.language.amounts import amount
-from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.predicates import Predicate, as_function
 from rewrite_engine.language.scope import Scope
+from rewrite_engine.pause import collector_paused
 from rewrite_engine.resources import patterns_root
 
 if TYPE_CHECKING:

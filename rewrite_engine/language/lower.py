@@ -18,10 +18,10 @@ from rewrite_engine.language.layout import Source
 from rewrite_engine.language.lower_operators import operator_sources, with_outputs
 from rewrite_engine.language.meaning import Meaning
 from rewrite_engine.language.names import LoweringError, NamesCache
-from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.program import Program, RestFlags
 from rewrite_engine.language.results import result_count
 from rewrite_engine.language.scope import Scope, TargetScope
+from rewrite_engine.pause import collector_paused
 
 Supports = Mapping[str, tuple[tuple[CoreRule, Variant], ...]]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from rewrite_engine.diagnostics import Problem, Span
 from rewrite_engine.language.grammar import parser
-from rewrite_engine.language.pause import collector_paused
 from rewrite_engine.language.reader import read
 from rewrite_engine.language.syntax import Expr, RuleFile
 from rewrite_engine.language.tree import Context, TooDeep, convert
+from rewrite_engine.pause import collector_paused
 
 
 def normalise(text: str) -> str:

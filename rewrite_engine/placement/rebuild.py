@@ -21,6 +21,7 @@ from rewrite_engine.graph.placed import BodyNode, CopyCall, KernelCall, PlacedGr
 from rewrite_engine.graph.terms import ABSENT
 from rewrite_engine.operators import find
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.pause import collector_paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class _Run:
         return self.choice.region
 
 
+@collector_paused()
 def rebuild(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
     """The placed graph of a solution; steps are in an order in which they can run, region by region.
 
@@ -70,6 +72,7 @@ def rebuild(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
     return graph
 
 
+@collector_paused()
 def rebuild_kernels(explored: Explored, solution: Solution, name: str) -> PlacedGraph:
     """The kernels of a solution in its own order, without regions, after all copies."""
     return _Rebuild(explored, solution, name).graph(False)
