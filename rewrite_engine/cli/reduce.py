@@ -24,7 +24,7 @@ def reduce(options: argparse.Namespace) -> int:
 
     output = Path(options.output)
     check_writable(output.parent)
-    model, _, _ = read_model(options.model)
+    model = read_model(options.model).model
     if options.replay is not None:
         found = replay(model, _steps(options.replay))
         write_file(output, found.SerializeToString(deterministic=True))

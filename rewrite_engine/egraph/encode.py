@@ -153,8 +153,12 @@ def attribute_key(value: object) -> Hashable:
 
 def constant_key(array: np.ndarray) -> Hashable:
     """The identity of a constant: dtype, shape and elements, bit for bit."""
-    raw = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-    return ("constant", str(array.dtype), array.shape, raw if len(raw) <= 64 else hashlib.sha256(raw).digest())
+    if array.dtype == object or array.nbytes <= 64:
+        raw = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        identity = raw if len(raw) <= 64 else hashlib.sha256(raw).digest()
+    else:
+        identity = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data).digest()
+    return ("constant", str(array.dtype), array.shape, identity)
 
 
 def load(session: Session, terms: Terms) -> Encoding:

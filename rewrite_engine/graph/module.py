@@ -60,9 +60,10 @@ def load(
     constants of at most `fold_cap` bytes each. Raises `RewriteError` with one message for a file that is missing,
     damaged or not ONNX, for an operator that cannot be brought to opset 23, and for an unknown dimension.
     """
-    model, name, digest = read_model(source)
+    model, name, digest, content = read_model(source)
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
-    info = SourceInfo(Path(name).name, digest, nodes, serialized(_runnable(model)))
+    runnable = _runnable(model)
+    info = SourceInfo(Path(name).name, digest, nodes, content if runnable is model else serialized(runnable))
     return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
 
 

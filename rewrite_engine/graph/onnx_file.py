@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx
 import onnx_ir as ir
 from onnx import external_data_helper, serialization
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.draft import all_graphs
+from rewrite_engine.graph.draft import all_graphs, inner_graphs
 from rewrite_engine.operators.dtypes import dtype_name
 from rewrite_engine.operators.types import TensorType
 
@@ -23,8 +25,17 @@ LARGEST = 2**31 - 1
 """Bytes that a protobuf message can hold."""
 
 
-def read_model(source: Source) -> tuple[onnx.ModelProto, str, str]:
-    """The model, its name for messages and reports, and the SHA-256 of the file (of the message, without a file).
+class Read(NamedTuple):
+    """A model, its name for messages and reports, the SHA-256 of its file, and its content as one ONNX file."""
+
+    model: onnx.ModelProto
+    name: str
+    digest: str
+    content: bytes
+
+
+def read_model(source: Source) -> Read:
+    """The model as it stands in its file; without a file, of the message and its deterministic bytes.
 
     The caller's object is not changed. Raises `RewriteError` when the file is missing, a directory, empty, cut short or
     not an ONNX model, when it has no graph or no outputs, and when weights are missing.
@@ -39,25 +50,33 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, str, str]:
         return _read_file(Path(source))
     name = model.graph.name or "model"
     _check(model, name)
-    return model, name, hashlib.sha256(serialized(model)).hexdigest()
+    content = serialized(model)
+    return Read(model, name, hashlib.sha256(content).hexdigest(), content)
 
 
 def serialized(model: onnx.ModelProto) -> bytes:
     """The content of the model's file; the same model gives the same bytes. Raises `RewriteError` beyond `LARGEST`."""
-    held = sum(len(tensor.raw_data) for graph in all_graphs(model.graph) for tensor in graph.initializer)
-    if held <= LARGEST:
+    if _held(model) <= LARGEST:
         try:
             content: bytes = model.SerializeToString(deterministic=True)
             return content
         except Exception:  # protobuf's own kind; what is not raw counts too
             pass
-    raise RewriteError(
-        f"{model.graph.name or 'model'}: with its weights ({held:,} bytes) the model is larger than the "
+    raise _too_large(model)
+
+
+def _held(model: onnx.ModelProto) -> int:
+    return sum(len(tensor.raw_data) for graph in all_graphs(model.graph) for tensor in graph.initializer)
+
+
+def _too_large(model: onnx.ModelProto) -> RewriteError:
+    return RewriteError(
+        f"{model.graph.name or 'model'}: with its weights ({_held(model):,} bytes) the model is larger than the "
         f"{LARGEST:,} bytes that one ONNX file can hold; cut it into parts, or use a smaller type for its weights"
     )
 
 
-def _read_file(path: Path) -> tuple[onnx.ModelProto, str, str]:
+def _read_file(path: Path) -> Read:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -78,6 +97,7 @@ def _read_file(path: Path) -> tuple[onnx.ModelProto, str, str]:
         ) from None
     if not model.HasField("graph"):
         raise RewriteError(f"{path}: no graph in it: not an ONNX model, or a file cut short")
+    whole = form == "protobuf" and not any(map(external_data_helper.uses_external_data, _tensors(model)))
     try:
         external_data_helper.load_external_data_for_model(model, str(path.parent))
     except Exception as error:
@@ -86,7 +106,22 @@ def _read_file(path: Path) -> tuple[onnx.ModelProto, str, str]:
             "keep that file beside the model"
         ) from None
     _check(model, str(path))
-    return model, path.name, hashlib.sha256(content).hexdigest()
+    if whole and len(content) > LARGEST:
+        raise _too_large(model)
+    return Read(model, path.name, hashlib.sha256(content).hexdigest(), content if whole else serialized(model))
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every weight of a model, and every tensor among the attributes of its nodes."""
+    nodes: list[onnx.NodeProto] = [node for function in model.functions for node in function.node]
+    for graph in (*all_graphs(model.graph), *(g for n in nodes for i in inner_graphs(n) for g in all_graphs(i))):
+        yield from graph.initializer
+        nodes.extend(graph.node)
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                yield attribute.t
+            yield from attribute.tensors
 
 
 def _bring_in(model: onnx.ModelProto, source: ir.Model) -> None:
