@@ -228,6 +228,7 @@ def _name(graph: _Graph, number: int) -> str:
 
 
 Rows = Mapping[tuple[int, tuple[int, ...]], Sequence[tuple[int, ...]]]  # (shape, question) -> slot classes per match
+_Matches = dict[tuple[tuple[int, ...], int | None], tuple[int, ...]]  # (operands, value computed) -> slot classes
 
 
 def _matches(graph: _Graph, compilers: Sequence[Compiler]) -> tuple[list[Match], Rows]:
@@ -265,6 +266,7 @@ def _held(consumer: Consumer, rows: Rows) -> list[Match]:
 def _kernels(graph: _Graph, offers: Sequence[Offer], rows: Rows) -> tuple[list[ENode], list[Kernel]]:
     found: list[tuple[Kernel, ENode]] = []
     constant = {k for k, info in enumerate(graph.classes) if info.constant is not None} | graph.absent
+    behind: dict[tuple[int, tuple[int, ...]], _Matches] = {}  # of a shape and a question
 
     def reads(children: Sequence[Any], sorts: Sequence[str]) -> tuple[Read, ...]:
         operands = dict.fromkeys(
@@ -287,7 +289,10 @@ def _kernels(graph: _Graph, offers: Sequence[Offer], rows: Rows) -> tuple[list[E
             inputs = tuple(operand(child, sort) for child, sort in zip(children, sorts, strict=True))
             payload = graph.encoding.attributes[graph.integer(row.inputs[-1])]
             if isinstance(payload, FusedKernel):
-                slots = _slots(payload, rows, value if table.outputs == 1 else None, inputs)
+                question = (payload.shape, payload.question)
+                if question not in behind:
+                    behind[question] = _first_matches(payload.variant, rows.get(question, ()))
+                slots = behind[question][inputs, value if table.outputs == 1 else None]
                 attributes = payload.attributes
                 node = ENode(table.op, value, inputs, attributes, offer, table.outputs, payload, slots)
             else:
@@ -319,14 +324,15 @@ def _needs(kernels: Sequence[Kernel]) -> dict[int, frozenset[int]]:
     return needs
 
 
-def _slots(kernel: FusedKernel, rows: Rows, value: int | None, inputs: tuple[int, ...]) -> tuple[int, ...]:
-    """The first match that this composite's e-node came from."""
-    variant = kernel.variant
-    for slots in rows.get((kernel.shape, kernel.question), ()):
-        read = tuple(slots[i] for i in kernel_inputs(variant))
-        if read == inputs and (value is None or slots[variant.roots[0]] == value):
-            return slots
-    raise AssertionError(f"no match behind an e-node of {kernel.rule.name}")
+def _first_matches(variant: Variant, rows: Sequence[tuple[int, ...]]) -> _Matches:
+    """The first match behind each e-node of a composite, by what it reads, with and without what it computes."""
+    read = kernel_inputs(variant)
+    found: _Matches = {}
+    for slots in rows:
+        inputs = tuple(slots[i] for i in read)
+        found.setdefault((inputs, slots[variant.roots[0]]), slots)
+        found.setdefault((inputs, None), slots)
+    return found
 
 
 def _coverage(

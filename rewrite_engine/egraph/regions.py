@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.egraph.audit import audit, describe
+from rewrite_engine.egraph.audit import Audit, audit, describe
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem
 from rewrite_engine.egraph.supply import INPUT, region_needs, sources_of, supply
 
@@ -20,6 +20,16 @@ def merge_regions(
     start: Sequence[Choice] | None = None,
     mergeable: frozenset[int] | None = None,
 ) -> tuple[Choice, ...]:
+    """The choices of `merged`."""
+    return merged(problem, kernels, start, mergeable).choices
+
+
+def merged(
+    problem: Problem,
+    kernels: Sequence[int],
+    start: Sequence[Choice] | None = None,
+    mergeable: frozenset[int] | None = None,
+) -> Audit:
     """Joins kernels of one target where an operand passes between them, unless that would close a cycle.
 
     `kernels` index `problem.kernels`; the result is in an order in which they can run. Kernels are visited producers
@@ -60,7 +70,7 @@ def merge_regions(
         for member in members
         for kernel in groups[member]
     ]
-    return audit(problem, joined).choices
+    return audit(problem, joined)
 
 
 class _Growing:

@@ -7,9 +7,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Kernel
+
+
+class Given(NamedTuple):
+    """`order` of the values, payloads of `usable` kernels, and per value the kernels that respect the order."""
+
+    order: Mapping[int, float]
+    usable: frozenset[int]
+    candidates: Mapping[int, Sequence[int]]
+
+
+def given_of(explored: Explored) -> Given:
+    """The model as it was given, within an explored problem."""
+    order = order_of(explored)
+    usable = usable_in(explored, order)
+    candidates: dict[int, list[int]] = defaultdict(list)
+    for k, kernel in enumerate(explored.problem.kernels):
+        if kernel.payload in usable:
+            place = order.get(kernel.value, -1)
+            if all(order.get(read.value, -1) < place for read in kernel.reads):
+                candidates[kernel.value].append(k)
+    return Given(order, usable, candidates)
 
 
 def order_of(explored: Explored) -> dict[int, float]:

@@ -104,6 +104,11 @@ class _Rebuild:
         self.numbers = sorted({choice.region for choice in solution.choices})
         self.copies: list[CopyCall] = []
         self.made: dict[str, _Run] = {}  # by the name of the kernel call
+        self.rewrites: dict[int, set[str]] = defaultdict(set)  # value -> the rules that computed it anew
+        for match in explored.matches:
+            if match.rule.kind == "rule":
+                for root in match.roots:
+                    self.rewrites[root].add(match.rule.name)
 
     def in_order(self, graph: PlacedGraph) -> tuple[Choice, ...]:
         """The choices in the order of the graph's steps: each kernel, then its results; regions numbered from 0."""
@@ -312,10 +317,8 @@ class _Rebuild:
 
     def _rewrites(self, node: ENode) -> tuple[str, ...]:
         """The rules behind what the kernel computes, by name."""
-        made = {node.value} if node.fused is None else {node.value, *node.fused.computed(node.slots)}
-        return tuple(
-            sorted({m.rule.name for m in self.explored.matches if m.rule.kind == "rule" and made & set(m.roots)})
-        )
+        made = (node.value,) if node.fused is None else (node.value, *node.fused.computed(node.slots))
+        return tuple(sorted({name for value in made for name in self.rewrites.get(value, ())}))
 
     # ------------------------------------------------------------ order
 

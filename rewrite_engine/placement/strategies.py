@@ -18,9 +18,10 @@ from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
-from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.egraph.regions import merged
 from rewrite_engine.egraph.supply import supply
-from rewrite_engine.placement.given import order_of, usable_in
+from rewrite_engine.pause import collector_paused
+from rewrite_engine.placement.given import Given, given_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +70,22 @@ def single(target: str) -> Callable[[Explored, Options], Solution | None]:
     """Everything on one target; the host runs what it cannot."""
 
     def strategy(explored: Explored, options: Options) -> Solution | None:
-        names = [t.name for t in explored.problem.targets]
-        only = {names.index(target): 0, 0: 1}
-        return _solution(explored, lambda kernel: only.get(kernel.target))
+        return _solution(explored, by_target(explored, target))
 
     return strategy
 
 
+def by_target(explored: Explored, target: str) -> Rank:
+    """The ranking of `single`: the target, else the host."""
+    names = [t.name for t in explored.problem.targets]
+    only = {names.index(target): 0, 0: 1}
+    return lambda kernel: only.get(kernel.target)
+
+
 def largest(explored: Explored, options: Options) -> Solution | None:
     """The largest connected set of operators that one target supports goes to it first, then the next largest."""
-    return _solution(explored, _largest_sets(explored))
+    given = given_of(explored)
+    return _solution(explored, _largest_sets(explored, given), given)
 
 
 def op_map(explored: Explored, options: Options) -> Solution | None:
@@ -192,56 +199,50 @@ def _can_run(problem: Problem, choices: Sequence[Choice]) -> bool:
     return True
 
 
+@collector_paused()
 def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
     """The placements of the strategies that everybody knows; None where one finds none."""
-    found = {"priority": priority(explored, options), "largest": largest(explored, options)}
+    given = given_of(explored)
+    ranks = {"priority": by_order(explored, options.order), "largest": _largest_sets(explored, given)}
     if options.mapping:
-        found["op-map"] = op_map(explored, options)
+        ranks["op-map"] = by_map(explored, options.mapping, options.fallback)
     for target in explored.problem.targets:
-        found[f"single:{target.name}"] = single(target.name)(explored, options)
-    return found
+        ranks[f"single:{target.name}"] = by_target(explored, target.name)
+    return {name: _solution(explored, rank, given) for name, rank in ranks.items()}
 
 
 Rank = Callable[[Kernel], int | None]  # preference, smaller first; None: never
 
 
-def _solution(explored: Explored, rank: Rank) -> Solution | None:
-    problem = explored.problem
-    chosen = choose(explored, rank)
+def _solution(explored: Explored, rank: Rank, given: Given | None = None) -> Solution | None:
+    chosen = choose(explored, rank, given)
     if chosen is None:
         return None
-    choices = merge_regions(problem, chosen)
-    checked = audit(problem, choices)
+    checked = merged(explored.problem, chosen)
     if checked.problems:
         return None
-    return Solution(choices, checked.copies, checked.cost, 0, "feasible")
+    return Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
 
 
-def choose(explored: Explored, rank: Rank) -> list[int] | None:
+def choose(explored: Explored, rank: Rank, given: Given | None = None) -> list[int] | None:
     """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached.
 
-    The kernels, in an order in which they can run, or None where some value cannot be served.
+    The kernels, in an order in which they can run, or None where some value cannot be served. `given` is what
+    `given_of` says of `explored`, where that is known already.
     """
     problem = explored.problem
-    order = order_of(explored)
-    usable = usable_in(explored, order)
-    candidates: dict[int, list[int]] = defaultdict(list)
-    for k, kernel in enumerate(problem.kernels):
-        if kernel.payload in usable and all(
-            order.get(read.value, -1) < order.get(kernel.value, -1) for read in kernel.reads
-        ):
-            candidates[kernel.value].append(k)
+    order, _, candidates = given or given_of(explored)
     demands: dict[int, set[int]] = defaultdict(set)  # value -> devices where it is read
     inside: dict[int, set[int]] = defaultdict(set)  # tuple value -> targets that read it
     for value, device in problem.roots:
         demands[value].add(device)
     chosen: list[int] = []
-    for value in sorted(order, key=lambda v: -order[v]):
+    for value in sorted(order, key=order.__getitem__, reverse=True):
         if value not in demands and value not in inside:
             continue
         if value in problem.resident or any(v == value for v, _ in problem.given):
             continue
-        picked = _pick(explored, candidates[value], demands.get(value, set()), inside.get(value, set()), rank)
+        picked = _pick(explored, candidates.get(value, ()), demands.get(value, set()), inside.get(value, set()), rank)
         if picked is None:
             return None
         for k in picked:
@@ -292,10 +293,9 @@ def _arrives(problem: Problem, value: int, device: int) -> bool:
     return not homes or any(home == device or (value, home, device) in problem.copies for home in homes)
 
 
-def _largest_sets(explored: Explored) -> Rank:
+def _largest_sets(explored: Explored, given: Given) -> Rank:
     """Greedy assignment of connected supported sets, as a ranking."""
-    problem = explored.problem
-    usable = usable_in(explored, order_of(explored))
+    problem, usable = explored.problem, given.usable
     supported: dict[int, set[int]] = defaultdict(set)
     reads: dict[int, set[int]] = defaultdict(set)
     for kernel in problem.kernels:

@@ -21,10 +21,12 @@ from rewrite_engine.egraph.extract.program import Outcome, Program
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.pause import collector_paused
 
 Roots = tuple[tuple[int, int], ...]
 
 
+@collector_paused()
 def solve(
     problem: Problem,
     *,
