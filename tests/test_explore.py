@@ -197,7 +197,7 @@ def test_no_find_rule_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("long", [1, 100])
 def test_how_long_patterns_are_found_changes_nothing(monkeypatch: pytest.MonkeyPatch, long: int) -> None:
-    """Operators first and facts about values after them, or both at once: the same kernels, constants found late too."""
+    """Operators first and facts about values after them, or both at once: the same kernels, late constants too."""
     g = Graph()
     x = g.input(4)
     y = g.op("Mul", g.op("Add", g.op("Mul", x, g.constant(4)), g.op("Neg", g.constant(4))), g.constant(4))

@@ -7,6 +7,7 @@ declared operator that nothing runs as it is, among those of its body.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -304,19 +305,21 @@ def _largest_sets(explored: Explored, given: Given) -> Rank:
         if kernel.payload in usable:
             reads[kernel.value].update(read.value for read in kernel.reads)
     assigned: dict[int, int] = {}
-    while True:
-        best = max(
-            (
-                (len(part), -target, part)
-                for target, values in sorted(supported.items())
-                for part in _components(values - assigned.keys(), reads)
-            ),
-            key=lambda found: (found[0], found[1], [-v for v in sorted(found[2])]),
-            default=None,
-        )
-        if best is None:
-            break
-        assigned |= dict.fromkeys(best[2], -best[1])
+    parts: list[tuple[int, int, list[int]]] = []  # the largest first, of these that of the first target
+
+    def add(target: int, values: Iterable[int]) -> None:
+        for part in _components(values, reads):
+            heapq.heappush(parts, (-len(part), target, sorted(part)))
+
+    for target, values in sorted(supported.items()):
+        add(target, values)
+    while parts:
+        _, target, part = heapq.heappop(parts)
+        left = [value for value in part if value not in assigned]
+        if len(left) == len(part):
+            assigned |= dict.fromkeys(part, target)
+        else:  # what is left of it is smaller, and waits for its turn
+            add(target, left)
     return lambda kernel: 0 if assigned.get(kernel.value) == kernel.target else 1 + kernel.target
 
 
