@@ -22,13 +22,6 @@ REST_LIMIT = 32  # further inputs beyond what the model itself has, that rules m
 MOST_WAYS = 2000  # in which one rule may match: tables of its operators
 
 
-LONG = 6
-"""Operators from which on a pattern's operators are matched first, alone, and what is known about values after that.
-
-In one rule egglog may join the types of all values before the operators: quadratic in the size of the model.
-"""
-
-
 @dataclass(slots=True, eq=False)
 class Consumer:
     """One variant of one rule over fixed tables; `accepted` maps each question that holds to its answer row."""
@@ -132,9 +125,8 @@ class Compiler:
             yield Way(chosen, counts)
 
     def _consumer(self, rule: CoreRule, variant: Variant, tables: Sequence[Table]) -> Iterator[str]:
-        walk, facts, columns = find_body(variant, tables)
-        # what is asked may differ where what is found does not: a constant, or its elements
-        same = (" ".join((*walk, *facts)), columns)
+        body, columns = find_body(variant, tables)
+        same = (body, columns)  # what is asked may differ where what is found does not: a constant, or its elements
         shape = self.shapes.get(same)
         if shape is None:
             index = self.first_shape + len(self.shapes)
@@ -142,14 +134,7 @@ class Compiler:
             key = " ".join(columns)
             yield f"(relation {shape.match} ({'V ' * shape.slots}{'i64 ' * len(columns)}))"
             yield f"(relation {shape.ask} ({'i64 ' * len(columns)}))"
-            found = f"({shape.pattern()} ({shape.ask} {key}))"
-            if len(variant.nodes) < LONG:
-                yield f"(rule ({' '.join((*walk, *facts))}) {found} :ruleset {self.phase})"
-            else:
-                way = " ".join([*(f"s{i}" for i in range(shape.slots)), *columns[: shape.nodes]])
-                yield f"(relation way.{index} ({'V ' * shape.slots}{'i64 ' * shape.nodes}))"
-                yield f"(rule ({' '.join(walk)}) ((way.{index} {way})) :ruleset walk)"
-                yield f"(rule ((way.{index} {way}) {' '.join(facts)}) {found} :ruleset {self.phase})"
+            yield f"(rule ({body}) ({shape.pattern()} ({shape.ask} {key})) :ruleset {self.phase})"
         consumer = Consumer(self.first_consumer + len(self.consumers), rule, variant, shape)
         shape.consumers.append(consumer)
         self.consumers.append(consumer)
@@ -178,17 +163,17 @@ def _fits(node: PatternNode, table: Table) -> bool:
     return table.inputs >= len(node.inputs) if node.rest is not None else table.inputs == len(node.inputs)
 
 
-def find_body(variant: Variant, tables: Sequence[Table]) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """What the find rule matches: operators, then facts about values.
+def find_body(variant: Variant, tables: Sequence[Table]) -> tuple[str, tuple[str, ...]]:
+    """The body of the find rule, and the columns of its question: a<node>, t<slot>, c<slot>, k<slot>, r<slot>.
 
-    Also the columns of its question: a<node>, t<slot>, c<slot>, k<slot>, r<slot>.
+    The last operators come first: egglog 13 joins in the order of the text where sizes do not decide, and from the
+    inputs on that is quadratic in the size of the model.
     """
-    walk = [
+    body = [
         part
-        for j, (node, table) in enumerate(zip(variant.nodes, tables, strict=True))
+        for j, (node, table) in reversed([*enumerate(zip(variant.nodes, tables, strict=True))])
         for part in _node(j, node, table)
     ]
-    body: list[str] = []
     columns = [f"a{j}" for j in range(len(variant.nodes))]
     for i, slot in enumerate(variant.slots):
         body.append(f"(= t{i} (ty s{i}))")
@@ -205,7 +190,7 @@ def find_body(variant: Variant, tables: Sequence[Table]) -> tuple[list[str], lis
         if slot.asks_readers:
             body.append(f"(= r{i} (rd s{i}))")
             columns.append(f"r{i}")
-    return walk, body, tuple(columns)
+    return " ".join(body), tuple(columns)
 
 
 def _node(j: int, node: PatternNode, table: Table) -> list[str]:

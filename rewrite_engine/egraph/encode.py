@@ -33,7 +33,7 @@ SCHEMA = """
 (function cv (V) i64 :merge (max old new))            ; interned constant, or -1
 (function rd (V) i64 :merge (max old new))            ; readers in the model, twice, plus 1 where it is an output
 (relation val (i64 i64 i64 i64)) (relation none (i64))
-(ruleset load) (ruleset view) (ruleset walk) (ruleset find) (ruleset apply) (ruleset fuse) (ruleset offer)
+(ruleset load) (ruleset view) (ruleset find) (ruleset apply) (ruleset fuse) (ruleset offer)
 (ruleset ask) (ruleset place)
 (rule ((val i t c r)) ((set (ty (Ref i)) t) (set (cv (Ref i)) c) (set (rd (Ref i)) r)) :ruleset load)
 (rule ((val i t c r) (>= c 0)) ((union (Ref i) (Const c))) :ruleset load)

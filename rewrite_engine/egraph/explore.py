@@ -73,7 +73,6 @@ def explore(
         progress = _saturate(encoding, rewrites, machine, limits)
         fusions = Compiler(encoding, "fuse", len(rewrites.consumers), len(rewrites.shapes))
         fusions.add([r for r in rules if r.kind == "pattern" or (r.kind == "composite" and r.target in targets)])
-        session.run_once("walk")
         session.run_once("fuse")
         _answer(encoding, fusions, machine)
         session.run_once("apply")
@@ -89,7 +88,6 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
     progress = _Progress()
     session, started = encoding.session, time.perf_counter()
     while compiler.consumers:
-        session.run_once("walk")
         session.run_once("find")
         _answer(encoding, compiler, machine)
         progress.rounds += 1
