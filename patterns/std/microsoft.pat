@@ -18,3 +18,7 @@ test "gelu": com.microsoft::Gelu(x: float32[2, 8]) => com.microsoft::Gelu(x)
 test "a product of quantised values":
   com.microsoft::QLinearMul(a: uint8[8], const s: float32[] = 0.5, const z: uint8[] = 3, b: uint8[8], s, z, s, z)
   => com.microsoft::QLinearMul(a, s, z, b, s, z, s, z)
+test "the sigmoid linear unit of the usual factor":
+  com.microsoft::QuickGelu(x: float32[2, 8], alpha=1.702) => com.microsoft::QuickGelu(x, alpha=1.702)
+test "of another factor, as it is":
+  place com.microsoft::QuickGelu(x: float32[2, 8], alpha=1.5) => com.microsoft::QuickGelu(x, alpha=1.5) on host
