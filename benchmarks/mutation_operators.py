@@ -6,6 +6,7 @@ after a first run over `algebra.pat`, and are fixed since.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -168,7 +169,11 @@ def _constants(rule: syntax.RuleDecl) -> Iterator[Mutation]:
             if not isinstance(node, syntax.Number) or id(node) in keywords:
                 continue
             number = node.value
-            other: int | float | Fraction = number + 1 if number == int(number) else number * 2
+            other: int | float | Fraction
+            if math.isinf(number):
+                other = 0
+            else:
+                other = number + 1 if number == int(number) else number * 2
             text = str(other) if isinstance(other, int) else repr(float(other))
             yield Mutation("constant", f"{float(number):g} of the {side} becomes {text}", ((node.span, text),))
 
