@@ -7,6 +7,7 @@ rule move_first for OP in {Relu, Sigmoid, Tanh}:
 rule reshape_first for OP in {Relu, Sigmoid, Tanh}:
   OP(Reshape(x, s)) => Reshape(OP(x), s)
 rule join_sums: Transpose(Add(x, y), perm=p) => Add(Transpose(x, perm=p), Transpose(y, perm=p))
+  if x.rank == y.rank
 
 ## A product of matrices turned round.
 rule turn_product: Transpose(MatMul(x: [_, _], y: [_, _]), perm=[1, 0])
@@ -22,8 +23,11 @@ rule sum_of_constants reassociates: Add(Add(x, const a), const b) => Add(x, a + 
 rule product_of_constants reassociates: Mul(Mul(x, const a), const b) => Mul(x, a * b)
 
 ## A factor for all elements goes into the weights.
-rule factor_into_weights reassociates: Mul(MatMul(x, const w), const c) => MatMul(x, w * c) if c.numel == 1
-rule factor_past_product reassociates: MatMul(Mul(x, const c), const w) => MatMul(x, w * c) if c.numel == 1
+rule factor_into_weights reassociates: Mul(product, const c) => MatMul(x, w * c)
+  where product = MatMul(x, const w)
+  if c.numel == 1 and c.rank <= product.rank
+rule factor_past_product reassociates: MatMul(Mul(x, const c), const w) => MatMul(x, w * c)
+  if c.numel == 1 and c.rank <= x.rank
 
 test "a transpose comes last": Relu(Transpose(x: float32[2, 3], perm=[1, 0])) => Transpose(Relu(x), perm=[1, 0])
 test "a transpose comes after a sigmoid":
