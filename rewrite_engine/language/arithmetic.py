@@ -64,15 +64,16 @@ def binary(symbol: str, left: object, right: object) -> object:
 
 def _unknown(symbol: str, left: object, right: object) -> object:
     """Arithmetic on an unknown: unknown, but the same unknown each time it is computed from the same keys."""
+    listed = any(isinstance(value, Unknown) and value.listed for value in (left, right))
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, tuple) and isinstance(other, Unknown):  # a list stays a list of unknowns
+        if isinstance(one, tuple) and isinstance(other, Unknown) and not listed:  # a list stays a list of unknowns
             pairs = [(item, other) if one is left else (other, item) for item in one]
             return tuple(binary(symbol, a, b) for a, b in pairs)
     first = left if isinstance(left, Unknown) else right
     assert isinstance(first, Unknown)
     keys = (_key(left), _key(right))
     key = None if None in keys else (symbol, *(sorted(keys, key=repr) if symbol in "+*" else keys))
-    return Unknown(first.reason, key, first.dimension)
+    return Unknown(first.reason, key, first.dimension, listed)
 
 
 def _key(value: object) -> object:
@@ -193,9 +194,10 @@ def compare(symbol: str, left: object, right: object) -> object:
 def _compare_unknown(symbol: str, left: object, right: object) -> object:
     if isinstance(left, Unknown) and isinstance(right, Unknown) and left.key is not None and left.key == right.key:
         return _HOLDS_FOR_EQUALS[symbol]
-    if isinstance(left, tuple):
+    listed = any(isinstance(value, Unknown) and value.listed for value in (left, right))
+    if isinstance(left, tuple) and not listed:
         return tuple(compare(symbol, item, right) for item in left)
-    if isinstance(right, tuple):
+    if isinstance(right, tuple) and not listed:
         return tuple(compare(symbol, left, item) for item in right)
     first = left if isinstance(left, Unknown) else right
     assert isinstance(first, Unknown)

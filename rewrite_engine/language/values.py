@@ -7,7 +7,7 @@ unknowns with the same key (the same symbol, or the same arithmetic on it) are e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ class Unknown:
     reason: str
     key: object = None
     dimension: str | None = None  # the symbol on which it rests, where there is one
+    listed: bool = False  # a list of unknown length, such as a shape of unknown rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def dimension(view: View, axis: int) -> object:
 def shape(view: View) -> object:
     """The shape as a list, or `Unknown` when not even the rank is known."""
     if view.type.shape is None:
-        return Unknown(f"the rank of `{view.name}` is unknown")
+        return Unknown(f"the rank of `{view.name}` is unknown", listed=True)
     return tuple(dimension(view, axis) for axis in range(len(view.type.shape)))
 
 
@@ -253,7 +254,7 @@ def disjunction(parts: tuple[object, ...]) -> bool | Unknown:
 def index(base: object, position: object) -> object:
     """`base[position]`; beyond the end it is unknown."""
     if isinstance(base, Unknown):
-        return base
+        return replace(base, listed=False)
     if isinstance(position, Unknown):
         return position
     base, position = plain(base), plain(position)
@@ -278,7 +279,7 @@ def part(base: object, start: object, stop: object) -> object:
     """`base[start:stop]`; a missing bound is None."""
     for bound in (base, start, stop):
         if isinstance(bound, Unknown):
-            return bound
+            return replace(bound, listed=True)
     base = plain(base)
     bounds = [None if bound is None else int(numpy_value(bound)) for bound in (start, stop)]
     if not isinstance(base, (tuple, np.ndarray)):

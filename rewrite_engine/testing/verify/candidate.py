@@ -321,10 +321,13 @@ def _literal(value: object, dtype: str) -> Array:
 
 
 def numbers(plan: Plan, source: Source, shape: Shape, dtype: str, positive: bool) -> Array:
-    """Elements of a constant: one number everywhere, those that guards name, small ones, or random ones."""
+    """Elements of a constant: one number everywhere, those that guards name, small ones, or random ones.
+
+    Of an even last axis both halves may be alike.
+    """
     target = numpy_dtype(dtype)
     pool = [*plan.numbers, *SMALL]
-    kind = source.integer(0, 4)
+    kind = source.integer(0, 5)
     count = int(np.prod(shape)) if shape else 1
     if dtype == "bool":
         array = np.array([source.integer(0, 1) for _ in range(min(count, 4))] or [0])
@@ -335,7 +338,10 @@ def numbers(plan: Plan, source: Source, shape: Shape, dtype: str, positive: bool
         array = np.resize([choice(source, pool) for _ in range(min(count, 6))] or [0.0], count)
     else:
         generator = np.random.default_rng(source.integer(0, 999))
-        array = np.round(generator.standard_normal(count) * 8) / 4 if kind == 3 else generator.standard_normal(count)
+        array = generator.standard_normal(count) if kind == 4 else np.round(generator.standard_normal(count) * 8) / 4
+        if kind == 5 and shape and shape[-1] % 2 == 0:
+            half = array.reshape(shape)[..., : shape[-1] // 2]
+            array = np.concatenate((half, half), -1).reshape(-1)
     if positive:
         array = np.where(array == 0, 1, np.abs(array))
     with np.errstate(all="ignore"):

@@ -135,7 +135,7 @@ def unknown(c: Candidate, policy: int) -> Unseen:
         own = random.integer(0, 3)
         if slot in c.values or not kind.shape:
             continue
-        if policy % 5 == 0 and own == 0:  # not even the rank
+        if policy % 4 == 1 and own and slot not in c.plan.ranks:  # not even the rank
             unranked.add(slot)
             types[slot] = TensorType(kind.dtype, None)
             continue

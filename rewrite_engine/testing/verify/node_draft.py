@@ -87,14 +87,14 @@ class NodeDraft:
         return int(self.attribute(name, axis - rank if chance(self.source, 3) else axis))
 
     def partner(self, position: int, result: Shape) -> None:
-        """An operand that broadcasts with a shape: mostly as it is, or with ones, fewer axes, or more."""
+        """An operand that broadcasts with a shape: mostly as it is, or with ones, fewer axes, or more, or one element."""
         if not self.open(position):
             return
         wanted = self.ranks[position]
         source = self.source
         if wanted is not None and wanted <= len(result):
             result = result[len(result) - wanted :]
-        kind = source.integer(0, 6)
+        kind = source.integer(0, 7)
         if kind <= 2:
             self.settle(position, result)
         elif kind == 3 and wanted is None:
@@ -103,6 +103,8 @@ class NodeDraft:
             self.settle(position, [1 if chance(source, 2) else n for n in result])
         elif kind == 5 and wanted is None and len(result) < 5:
             self.settle(position, limited((self.size(), *result)))
+        elif kind == 6 and wanted is None and len(result) < 5:
+            self.settle(position, (1,) * (len(result) + source.integer(0, 1)))
         else:
             self.settle(position, [self.size() if n == 1 and chance(source, 2) else n for n in result])
 

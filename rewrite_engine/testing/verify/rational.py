@@ -206,7 +206,7 @@ class Rational:
         found = np.full(shape, Fraction(0), object) if kept is object else np.zeros(shape, kept)
         if init is not None:
             found[...] = init
-        found[indices] = value
+        found[indices] = value[()]  # of no axes: the number, not the array that holds it
         return found
 
     def spread(self, value: Array, shape: tuple[int, ...]) -> Array:

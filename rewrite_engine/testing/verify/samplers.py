@@ -58,6 +58,8 @@ def _matmul(d: NodeDraft) -> None:
         x = d.shape(0)
         wanted = d.ranks[1] or 2
         batch = x[: max(len(x) - 2, 0)] if d.ranks[1] is None and chance(d.source, 2) else x[:-2][2 - wanted :][:]
+        if d.ranks[1] is None and len(x) < 3 and chance(d.source, 4):
+            batch = (d.size(),)  # of the right side alone
         d.settle(1, (*(batch if wanted > 2 or d.ranks[1] is None else ()), x[-1] if x else 1, d.size()))
     elif d.open(0):
         y = d.shape(1)
