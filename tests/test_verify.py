@@ -9,7 +9,7 @@ import pytest
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.language import load_text
-from rewrite_engine.testing.verify import Options, both_sides, bounded, verify
+from rewrite_engine.testing.verify import Options, both_sides, bounded, rational, verify
 from rewrite_engine.testing.verify.report import RuleReport
 
 UNSOUND = {
@@ -29,6 +29,18 @@ UNSOUND = {
     "a shape that is not known": "rule r: Reshape(x, _) as y => x if y.rank == x.rank",
     "an approximation of nothing": "rule r approximates: Sigmoid(x) => Tanh(x)",
     "ties": "rule r: Where(Less(a, b), a, b) => Where(LessOrEqual(a, b), b, a)",
+    "a number of axes that is not known":
+        "rule r: Transpose(Add(x, y), perm=p) => Add(Transpose(x, perm=p), Transpose(y, perm=p))",
+    "a factor that adds an axis":
+        "rule r reassociates: MatMul(Mul(x, const c), const w) => MatMul(x, w * c) if c.numel == 1",
+    "an overflow between two steps":
+        "rule r: QuantizeLinear(Clip(x, const low?, const high?), const s, const z) as q"
+        " => QuantizeLinear(x, s, z, like q) if q.dtype in {float8_e4m3fn, float8_e5m2}"
+        " and all(low - s * (lowest(q.dtype) - z + 0.25) <= 0)"
+        " and all(high - s * (highest(q.dtype) - z - 0.25) >= 0)",
+    "columns in place of rows":
+        "rule r: Gather(const c: [_, _], i: [_, _], axis=0) => Gather(c, i, axis=1)"
+        " if all(transpose(c, [1, 0])[0] == transpose(c, [1, 0])[1])",
     "vectors and batches": "rule r reassociates: MatMul(a, MatMul(b, c)) => MatMul(MatMul(a, b), c)",
 }  # fmt: skip
 
@@ -43,6 +55,7 @@ SOUND = {
     "functions are functions": "rule r: Exp(Concat(a, b, axis=k)) => Concat(Exp(a), Exp(b), axis=k)",
     "constants that are computed": "rule r reassociates: Mul(Mul(x, const a), const b) => Mul(x, a * b)"
                                    " if a.numel == 1 and b.numel == 1",
+    "the mean of nothing": "rule r: Unsqueeze(ReduceMean(x, const k, keepdims=0), k) => ReduceMean(x, k, keepdims=1)",
     "a narrow guard": "rule r: Slice(x, const s, const e, const _, const k) => x"
                       " if all(s == 0) and all(k == 1) and all(e >= 9999)",
 }  # fmt: skip
@@ -55,7 +68,7 @@ def report(text: str, **options: object) -> RuleReport:
 
 @pytest.mark.parametrize("title", UNSOUND)
 def test_unsound_rules_are_refuted(title: str) -> None:
-    found = report(UNSOUND[title], examples=60)
+    found = report(UNSOUND[title], examples=200)
     assert found.status == "refuted", found.line()
     assert found.counterexample is not None and "counterexample: r" in found.counterexample.test
 
@@ -144,3 +157,12 @@ def test_of_what_may_be_nan_nothing_is_bounded(op: str) -> None:
     lost = bounded.Bound(np.array([-np.inf, 1.0, 0.5]), np.array([np.inf, np.inf, 0.0]))
     found = bounded.Bounded(real=False).apply(op, [lost], "float32", "float32")
     assert np.isinf(found.error[:2]).all() and np.isfinite(found.error[2])
+
+
+def test_exact_numbers_of_no_axes_are_stored_as_numbers() -> None:
+    algebra = rational.Rational(0)
+    nothing = algebra.apply(
+        "div", [algebra.constant(0.0, "float32"), algebra.constant(0.0, "float32")], "float32", "float32"
+    )
+    found = algebra.put((1,), (np.asarray(0),), nothing, "float32", None)
+    assert isinstance(found[0], float) and not algebra.differ(found, found)

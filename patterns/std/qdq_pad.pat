@@ -3,7 +3,7 @@
 include "std/qdq.pat"
 
 ## Zeros around an image are the convolution's own padding, although its weights are decoded; encoded in between or not:
-## zero has a code, and decoded values keep theirs.
+## zero has a code, and decoded values keep theirs (but for infinities, which codes that are floats can hold).
 let around(p, rank) = all(p >= 0) and p[0] == p[1] == p[rank] == p[rank + 1] == 0
 let widened(p, pads, rank) = concat([[p[i + 2] + pads[i] for i in iota(rank - 2)],
                                      [p[rank + i + 2] + pads[rank - 2 + i] for i in iota(rank - 2)]])
@@ -13,8 +13,8 @@ rule pad_into_qdq_conv: Conv(bordered(v, p), decoded(_, _, _) as w, b?) as conv
   if around(p, v.rank)
 rule encoded_pad_into_conv: Conv(e, decoded(_, _, _) as w, b?) as conv
   => Conv(v, w, b, like conv, pads=widened(p, conv.pads, v.rank))
-  where v = decoded(_, s, z); e = decoded(encoded(bordered(v, p), s, z), s, z)
-  if around(p, v.rank) and ordinary(s)
+  where v = decoded(x, s, z); e = decoded(encoded(bordered(v, p), s, z), s, z)
+  if around(p, v.rank) and x.dtype in whole and ordinary(s)
 
 test "a border is the convolution's own":
   Conv(Pad(x: float32[1, 4, 8, 8], [0, 0, 1, 2, 0, 0, 3, 4], 0), d, b: float32[8], pads=[1, 1, 1, 1])
@@ -62,6 +62,10 @@ test "an encoded border that is cut off stays": Conv(e, w) is not encoded_pad_in
 test "an encoded border of ones stays": Conv(e, w) is not encoded_pad_into_conv
   where v = DequantizeLinear(x: uint8[1, 4, 8, 8], const s: float32[] = 0.3, const z: uint8[] = 7);
         e = DequantizeLinear(QuantizeLinear(Pad(v, [0, 0, 1, 2, 0, 0, 3, 4], 1), s, z), s, z);
+        w = DequantizeLinear(const k: int8[8, 4, 3, 3], const ks: float32[] = 0.25, const kz: int8[] = 0)
+test "an encoded border of floats stays": Conv(e, w) is not encoded_pad_into_conv
+  where v = DequantizeLinear(x: float8_e5m2[1, 4, 8, 8], const s: float32[] = 0.5, const z: float8_e5m2[] = 0);
+        e = DequantizeLinear(QuantizeLinear(Pad(v, [0, 0, 1, 2, 0, 0, 3, 4], 0), s, z), s, z);
         w = DequantizeLinear(const k: int8[8, 4, 3, 3], const ks: float32[] = 0.25, const kz: int8[] = 0)
 test "an encoded border with a scale per channel stays": Conv(e, w) is not encoded_pad_into_conv
   where v = DequantizeLinear(x: uint8[1, 4, 8, 8], const s: float32[4] = 0.3, const z: uint8[4] = 7, axis=1);

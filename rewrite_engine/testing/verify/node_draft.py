@@ -87,7 +87,7 @@ class NodeDraft:
         return int(self.attribute(name, axis - rank if chance(self.source, 3) else axis))
 
     def partner(self, position: int, result: Shape) -> None:
-        """An operand that broadcasts with a shape: mostly as it is, or with ones, fewer axes, or more, or one element."""
+        """An operand that broadcasts with a shape: mostly as it is, or with ones, other axes, or one element."""
         if not self.open(position):
             return
         wanted = self.ranks[position]

@@ -6,7 +6,7 @@ found within so many attempts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from rewrite_engine.language.evaluate import answer
 from rewrite_engine.language.functions import numpy_dtype
 from rewrite_engine.language.program import Match
 from rewrite_engine.language.units import Quantity
+from rewrite_engine.operators.dtypes import is_float
 from rewrite_engine.operators.types import TensorType
 from rewrite_engine.testing.verify.candidate import Candidate, Unfit, settle, start
 from rewrite_engine.testing.verify.draws import Source, choice
@@ -180,6 +181,8 @@ def _satisfy(c: Candidate, source: Source, match: Match, subject: subjects.OfGua
                 continue
             symbol = comparison.symbol if side == 0 else _MIRRORED.get(comparison.symbol, comparison.symbol)
             options.append(lambda place=place, other=other, symbol=symbol: _place(c, source, place, other, symbol))  # type: ignore[misc]
+        if comparison.places == (None, None):
+            options.append(lambda comparison=comparison: _solve(c, source, comparison, subject.slots))  # type: ignore[misc]
     if options and source.integer(0, 5):
         try:
             choice(source, options)()
@@ -187,6 +190,28 @@ def _satisfy(c: Candidate, source: Source, match: Match, subject: subjects.OfGua
         except _ERRORS:
             pass
     anything(c, source, subject.slots)
+
+
+def _solve(c: Candidate, source: Source, comparison: subjects.Comparison, slots: Sequence[int]) -> None:
+    """Makes both sides of a comparison equal by the constant that it is linear in; else draws again."""
+    held = [k for k in slots if k in c.values and k not in c.plan.literals and is_float(c.values[k].dtype.name)]
+    if not held:
+        anything(c, source, slots)
+        return
+
+    def gap() -> Any:
+        match = roomy(Match(c.plan.variant, c.facts()))
+        left, right = (np.asarray(values.numpy_value(values.plain(run(match))), np.float64) for run in comparison.runs)
+        return left - right
+
+    slot = choice(source, held)
+    array, before = c.values[slot], gap()
+    c.values[slot] = array + np.ones((), array.dtype)
+    slope = gap() - before
+    with np.errstate(all="ignore"):
+        steps = (before / slope)[np.isfinite(before / slope)]
+        step = choice(source, (steps.min(), steps.max())) if steps.size else 0.0
+        c.values[slot] = (array - step).astype(array.dtype)
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

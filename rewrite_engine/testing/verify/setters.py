@@ -10,8 +10,9 @@ import numpy as np
 from rewrite_engine import operators
 from rewrite_engine.language import values
 from rewrite_engine.language.core import ABSENT
+from rewrite_engine.operators.dtypes import is_float
 from rewrite_engine.testing.verify.candidate import Candidate, numbers
-from rewrite_engine.testing.verify.draws import Source, choice
+from rewrite_engine.testing.verify.draws import Source, chance, choice
 from rewrite_engine.testing.verify.node_draft import limited
 
 
@@ -36,7 +37,17 @@ def anything(c: Candidate, source: Source, slots: Sequence[int] = ()) -> None:
     """Draws something that a clause reads again."""
     pool = [slot for slot in upstream(c, slots or range(len(c.plan.variant.slots))) if slot not in c.plan.literals]
     if pool and source.integer(0, 3):
-        c.forget(choice(source, pool))
+        slot = choice(source, pool)
+        if (
+            slots
+            and slot in c.values
+            and c.values[slot].size
+            and is_float(c.values[slot].dtype.name)
+            and chance(source, 3)
+        ):
+            _far(c, source, slot)
+        else:
+            c.forget(slot)
         return
     if c.plan.variant.nodes:
         index = source.integer(0, len(c.plan.variant.nodes) - 1)
@@ -47,6 +58,13 @@ def anything(c: Candidate, source: Source, slots: Sequence[int] = ()) -> None:
         for slot in list(c.values):
             if slot not in c.plan.literals:
                 c.forget(slot)
+
+
+def _far(c: Candidate, source: Source, slot: int) -> None:
+    """Makes a constant one number that is larger than what is drawn elsewhere."""
+    held = c.values[slot]
+    number = choice(source, (10.0, 100.0, 1000.0, 60000.0)) * choice(source, (1, -1))
+    c.values[slot] = np.full(held.shape, number).astype(held.dtype)
 
 
 def set_dtype(c: Candidate, source: Source, slot: int, dtype: str) -> None:

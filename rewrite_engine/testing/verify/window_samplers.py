@@ -112,8 +112,10 @@ def qlinear_matmul(d: NodeDraft) -> None:
 
 
 def quantise(d: NodeDraft) -> None:
-    """A scale and zero point for all, or one for each position of an axis."""
+    """A scale and zero point for all, or one for each position of an axis; floats may be left to overflow."""
     x = d.shape(0)
+    if d.op == "QuantizeLinear" and d.there(2) and d.dtypes[2].startswith("float8"):
+        d.attribute("saturate", d.source.integer(0, 1))
     per_axis = bool(x) and chance(d.source, 2)
     if "axis" not in d.fixed and per_axis:
         d.axis(len(x))
