@@ -5,7 +5,7 @@ In: a rule and a source of choices. Out: an `Instance`; None where no match was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rewrite_engine import operators
@@ -20,6 +20,7 @@ from rewrite_engine.testing.verify.draws import Seeded, Source, chance, choice
 from rewrite_engine.testing.verify.plan import Plan, plan
 from rewrite_engine.testing.verify.repair import ATTEMPTS, find_match
 from rewrite_engine.testing.verify.sides import Invalid, Sides, sides
+from rewrite_engine.testing.verify.witness import Witnesses, near
 
 MOST_REST = 3
 
@@ -45,6 +46,7 @@ class Plans:
     numbers: Sequence[float]
     meanings: Mapping[str, Meaning] = field(default_factory=dict, repr=False)  # of operators that rule files declare
     attempts: int = ATTEMPTS  # changes that are tried for each match
+    witnesses: Callable[[], Witnesses] = field(default=dict, repr=False)  # matches of the file's own tests
     made: dict[tuple[object, ...], Plan] = field(default_factory=dict)
 
     def draw(self, index: int, source: Source) -> Plan:
@@ -83,6 +85,9 @@ def draw(plans: Plans, index: int, source: Source) -> Instance | None:
         blind = blind if candidate is not None else 0
     if candidate is None:
         candidate = find_match(made, source, rule, attempts=plans.attempts)
+    if candidate is None and (known := plans.witnesses().get((rule.name, index))):
+        facts = choice(source, known)
+        candidate = find_match(made, source, rule, begin=lambda plan, source: near(plan, source, facts))
     if candidate is None:
         return None
     seed = source.integer(0, 255)

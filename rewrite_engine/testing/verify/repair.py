@@ -39,15 +39,16 @@ def find_match(
     skip: int | None = None,
     attempts: int = ATTEMPTS,
     view: Callable[[Candidate], Facts] = Candidate.facts,
+    begin: Callable[[Plan, Source], Candidate] = start,
 ) -> Candidate | None:
     """A candidate for which every check holds and the rule builds something; with `skip`, every check but that one.
 
-    `view` gives what the rule is told of a candidate.
+    `view` gives what the rule is told of a candidate; `begin` makes those that changes start from.
     """
-    c = start(plan, source)
+    c = begin(plan, source)
     for attempt in range(attempts):
         if attempt and attempt % AFRESH == 0:
-            c = start(plan, source)
+            c = begin(plan, source)
         try:
             settle(c, source)
             facts = view(c)

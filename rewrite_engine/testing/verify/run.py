@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from rewrite_engine.language import load
@@ -23,6 +24,7 @@ from rewrite_engine.testing.verify.show import counterexample
 from rewrite_engine.testing.verify.shrink import Failure, kept, smallest
 from rewrite_engine.testing.verify.sides import Fault, Invalid, NoProgram
 from rewrite_engine.testing.verify.unsatisfiable import unsatisfiable
+from rewrite_engine.testing.verify.witness import Witnesses, witnesses
 
 EXAMPLES = 24
 """Matches that are judged for each rule, unless it is asked for more."""
@@ -61,7 +63,8 @@ def verify(rules: RuleSet, options: Options = Options(), names: Sequence[str] = 
         if rule.span.file == here and rule.kind in ("rule", "composite") and not rule.defines
         if not names or rule.name in names
     ]
-    return Report(here, tuple(verify_rule(rules, rule, options) for rule in own))
+    known = cache(lambda: witnesses(rules))
+    return Report(here, tuple(verify_rule(rules, rule, options, known) for rule in own))
 
 
 @dataclass(slots=True, eq=False)
@@ -101,10 +104,13 @@ class _Tally:
             self.notes[note] = None
 
 
-def verify_rule(rules: RuleSet, rule: CoreRule, options: Options = Options()) -> RuleReport:
-    """Verifies one rule or composite."""
+def verify_rule(
+    rules: RuleSet, rule: CoreRule, options: Options = Options(), known: Callable[[], Witnesses] | None = None
+) -> RuleReport:
+    """Verifies one rule or composite; `known` gives the matches of the file's own tests, which else are made anew."""
     begun = time.perf_counter()
-    plans = Plans(rule, numbers_in(rules, rule), rules.meanings)
+    known = known or cache(lambda: witnesses(rules))
+    plans = Plans(rule, numbers_in(rules, rule), rules.meanings, witnesses=known)
     tally = _Tally()
     failure: Failure | None = None
     order = list(range(len(rule.variants)))
