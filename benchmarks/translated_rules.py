@@ -82,6 +82,8 @@ class Side:
         if not self.pattern or name in self.typed:
             return name
         self.typed.add(name)
+        if not name.startswith("input_"):
+            raise NotTranslated(name)
         number = int(name.removeprefix("input_"))
         return f"{name}: [{', '.join('_' * (2 if number <= 6 else 4 if number <= 19 else 0))}]"
 
@@ -97,6 +99,7 @@ class Side:
     def _of_one_shape(self, op: str, a: Tree, b: Tree) -> str:
         """Element by element, of operands of one shape: there is no broadcasting."""
         if not self.pattern:
+            self._like(a, b)
             return self._binary(op, a, b)
         operands, names = [], []
         for tree in (a, b):
@@ -108,6 +111,14 @@ class Side:
             names.append(tree if isinstance(tree, str) else f"v{self.count}")
         self.guards.append(f"{names[0]}.shape == {names[1]}.shape")
         return f"{op}({operands[0]}, {operands[1]})"
+
+    def _like(self, a: Tree, b: Tree) -> None:
+        """On the right, what is said of inputs for their sum to be one of operands of one shape."""
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one, str) and isinstance(other, tuple) and other[0] == "enlarge":
+                self.guards.append(f"{one}.shape[2] == {other[1][0]} and {one}.shape[3] == {other[1][1]}")
+        if isinstance(a, str) and isinstance(b, str) and a != b:
+            self.guards.append(f"{a}.shape == {b}.shape")
 
     def _ewadd(self, a: Tree, b: Tree) -> str:
         return self._of_one_shape("Add", a, b)
@@ -165,12 +176,13 @@ class Side:
         if not isinstance(w, str):
             raise NotTranslated("enlarge of something computed")
         sizes = [f"({k} - {w}.shape[{axis}])" for k, axis in ((height, 2), (width, 3))]
+        self.guards.append(f"{w}.shape[2] % 2 == 1 and {w}.shape[3] % 2 == 1")
+        self.guards.append(f"{w}.shape[2] <= {height} and {w}.shape[3] <= {width}")
         pads = f"[0, 0, {sizes[0]} // 2, {sizes[1]} // 2, 0, 0, ({sizes[0]} + 1) // 2, ({sizes[1]} + 1) // 2]"
         if self.pattern:
             self.count += 1
             self.guards.append(f"p{self.count} == {pads}")
             return f'Pad({self.write(w)}, const p{self.count}, mode="constant")'
-        self.guards.append(f"{w}.shape[2] <= {height} and {w}.shape[3] <= {width}")
         return f"Pad({w}, {pads})"
 
     def _split_0(self, *args: Tree) -> str:
@@ -273,16 +285,19 @@ def _measure(name: str, found: list[tuple[Tree, Tree]], examples: int, listed: b
             tiers[report.tier] += report.status == "verified"
             if report.seconds > 10:
                 slow.append(f"{name} {number}: {report.seconds:.0f} s")
+            if report.status == "refuted" and report.counterexample and "no graph" in report.counterexample.reason:
+                statuses[-1] = "no graph"
             if listed and report.status == "refuted":
                 print(f"{text}\n  REFUTED: {report.counterexample.reason if report.counterexample else ''}", flush=True)
         if statuses:
             translated += 1
-            worst = next(s for s in ("refuted", "unmatched", "shapes", "verified") if s in statuses)
+            worst = next(s for s in ("refuted", "no graph", "unmatched", "shapes", "verified") if s in statuses)
             if worst == "unmatched" and "verified" in statuses:
                 worst = "verified"  # in the direction that can be built
             outcomes[worst] += 1
     print(f"{name}: {len(found)} equations, {translated} translated in at least one direction; "
-          f"{outcomes['verified']} verified, {outcomes['refuted']} refuted, {outcomes['unmatched']} not shape-valid, "
+          f"{outcomes['verified']} verified, {outcomes['refuted']} refuted, {outcomes['no graph']} no graph for some "
+          f"sizes that are not known, {outcomes['unmatched']} not shape-valid, "
           f"{outcomes['shapes']} shapes only; {time.perf_counter() - begun:.0f} s")  # fmt: skip
     print(f"  directions verified by tier: {dict(sorted(tiers.items()))}")
     for reason, count in reasons.most_common(8):

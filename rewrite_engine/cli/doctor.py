@@ -10,7 +10,10 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 NEEDED = ("egglog", "hypothesis", "lark", "ml_dtypes", "numpy", "onnx", "onnx-ir")
-OPTIONAL = {"onnxruntime": "compares bundles in `run --check`: pip install 'rewrite-engine[check]'"}
+OPTIONAL = {
+    "onnxruntime": "compares bundles in `run --check`: pip install 'rewrite-engine[check]'",
+    "z3-solver": "proves rules in `test --tier 4`: pip install 'rewrite-engine[prove]'",
+}
 COMPILERS = ("gcc", "clang")
 
 

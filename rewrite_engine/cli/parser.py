@@ -75,9 +75,9 @@ def build_parser() -> argparse.ArgumentParser:
     test.add_argument("--write", action="store_true",
                       help="append tests for what no test makes match (with --json: print them)")  # fmt: skip
     test.add_argument("--no-verify", action="store_true", help="run the tests only")
-    test.add_argument("--tier", type=int, choices=[1, 2, 3], default=3,
+    test.add_argument("--tier", type=int, choices=[1, 2, 3, 4], default=3,
                       help="verify shapes and dtypes (1), in exact algebra too (2), "
-                      "in floats too (3, the default)")  # fmt: skip
+                      "in floats too (3, the default), with Z3 too (4)")  # fmt: skip
     test.add_argument("--examples", type=_positive, default=24, metavar="N",
                       help="matches that are judged for each rule (default 24)")  # fmt: skip
     test.add_argument(

@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rewrite_engine", "rule files (.pat)")
     group.addoption("--pat", action="store_true", help="collect .pat files without tests, too")
     group.addoption("--pat-profile", choices=sorted(PROFILES), help="verify rules and composites so thoroughly")
-    group.addoption("--pat-tier", type=int, choices=(1, 2, 3), help="verify them up to this tier")
+    group.addoption("--pat-tier", type=int, choices=(1, 2, 3, 4), help="verify them up to this tier")
     group.addoption("--pat-examples", type=int, metavar="N", help="verify so many matches of each")
     group.addoption("--pat-seed", type=int, action="append", metavar="N", help="verify by this seed (repeatable)")
     parser.addini("pat_paths", "folders whose .pat files are collected (default: all test paths)", "paths", [])

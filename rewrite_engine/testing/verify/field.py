@@ -15,11 +15,11 @@ import numpy as np
 
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, apply, convert, element
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
+from rewrite_engine.testing.verify.elements import Array, Integers
 from rewrite_engine.testing.verify.interpreter import Undecided
 
 PRIME = (1 << 31) - 1
 HALF = (PRIME + 1) // 2
-Array = np.ndarray[Any, Any]
 FUNCTIONS = frozenset(
     {"exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
      "atanh", "tanh", "erf", "pow", "atan2", "fmod"}
@@ -45,7 +45,7 @@ def is_simple(value: float) -> bool:
     return fraction.denominator <= 4096 and abs(fraction.numerator) < 1 << 24
 
 
-class Field:
+class Field(Integers):
     """The algebra. `rounded` is set where a constant was not exact, `random` where a function was not a polynomial."""
 
     def __init__(self, seed: int) -> None:
@@ -66,12 +66,6 @@ class Field:
         fraction = Fraction(value)
         self.rounded |= not is_simple(value)
         return fraction.numerator * pow(fraction.denominator, -1, PRIME) % PRIME
-
-    def embed(self, array: Array, dtype: str) -> Array:
-        return np.asarray(array).astype(numpy_dtype(dtype))
-
-    def plain(self, value: Array) -> Array:
-        return np.asarray(value)
 
     def cast(self, value: Array, source: str, target: str) -> Array:
         if is_float(source) and is_float(target):

@@ -57,7 +57,7 @@ class Verdict:
 
 
 @dataclass(slots=True, eq=False)
-class _Case:
+class Case:
     """The programs of both sides and what they are given."""
 
     sides: Sides
@@ -74,7 +74,7 @@ class _Case:
 
 def judge(sides: Sides, plan: Plan, seed: int, tiers: int = 3) -> Verdict:
     """The verdict on one match. Raises `NoProgram` where an operator cannot be computed."""
-    case = _case(sides, plan)
+    case = case_of(sides, plan)
     verdict = Verdict()
     if tiers >= 2:
         _exact(case, seed, verdict)
@@ -85,7 +85,7 @@ def judge(sides: Sides, plan: Plan, seed: int, tiers: int = 3) -> Verdict:
 
 def rejudge(sides: Sides, plan: Plan) -> Callable[[Mapping[str, Array]], Difference | None]:
     """A function of inputs: how the sides differ on them, if they do and the label does not allow it."""
-    case = _case(sides, plan)
+    case = case_of(sides, plan)
 
     def differ(drawn: Mapping[str, Array]) -> Difference | None:
         verdict = Verdict()
@@ -96,7 +96,8 @@ def rejudge(sides: Sides, plan: Plan) -> Callable[[Mapping[str, Array]], Differe
     return differ
 
 
-def _case(sides: Sides, plan: Plan) -> _Case:
+def case_of(sides: Sides, plan: Plan) -> Case:
+    """The programs of a match. Raises `NoProgram` where an operator cannot be computed, `Invalid` for unlike shapes."""
     slots = dict(zip(sides.left.inputs, plan.free, strict=False))
     literal = {
         name: (np.asarray(plan.literals[slot], np.float64), _written(plan.literals[slot]))
@@ -113,7 +114,7 @@ def _case(sides: Sides, plan: Plan) -> _Case:
     made = [[program.tensors[name].shape for name in program.outputs] for program in (left, right)]
     if made[0] != made[1]:
         raise Invalid(f"the left side computes the shapes {made[0]}, the right side {made[1]}", sides.left)
-    return _Case(sides, plan, left, right, literal, small)
+    return Case(sides, plan, left, right, literal, small)
 
 
 def _written(value: object) -> float:
@@ -127,16 +128,17 @@ def _written(value: object) -> float:
     return found
 
 
-def _runtime(graph: Graph) -> dict[str, TensorType]:
+def runtime_inputs(graph: Graph) -> dict[str, TensorType]:
+    """The inputs that are no constants."""
     return {name: kind for name, kind in graph.inputs.items() if name not in graph.constants}
 
 
 # ---------------------------------------------------------------- exact algebra
 
 
-def _exact(case: _Case, seed: int, verdict: Verdict) -> None:
+def _exact(case: Case, seed: int, verdict: Verdict) -> None:
     random = np.random.default_rng([seed, 11])
-    runtime = _runtime(case.sides.left)
+    runtime = runtime_inputs(case.sides.left)
     plain = inputs.draw(runtime, case.small, (seed, 12), False, ())
     for algebra in (Field(seed), Rational(seed)):
         name = type(algebra).__name__.lower()
@@ -171,7 +173,7 @@ def _exact(case: _Case, seed: int, verdict: Verdict) -> None:
         return
 
 
-def _run(case: _Case, program: Program, graph: Graph, drawn: Mapping[str, Any], algebra: Any) -> list[Any]:
+def _run(case: Case, program: Program, graph: Graph, drawn: Mapping[str, Any], algebra: Any) -> list[Any]:
     held = dict(drawn)
     for name, array in graph.constants.items():
         kind = graph.inputs.get(name)
@@ -188,8 +190,8 @@ def _run(case: _Case, program: Program, graph: Graph, drawn: Mapping[str, Any], 
 # ---------------------------------------------------------------- floats
 
 
-def _floats(case: _Case, seed: int, verdict: Verdict) -> None:
-    runtime = _runtime(case.sides.left)
+def _floats(case: Case, seed: int, verdict: Verdict) -> None:
+    runtime = runtime_inputs(case.sides.left)
     if verdict.exact is False:
         drawn = _whole(case, seed)
         compare(case, drawn, False, verdict)
@@ -206,17 +208,17 @@ def _floats(case: _Case, seed: int, verdict: Verdict) -> None:
             return
 
 
-def _whole(case: _Case, seed: int) -> dict[str, Array]:
+def _whole(case: Case, seed: int) -> dict[str, Array]:
     """Small whole numbers with ties, as exact algebra has them."""
     random = np.random.default_rng([seed, 14])
-    drawn = inputs.draw(_runtime(case.sides.left), case.small, (seed, 12), False, ())
+    drawn = inputs.draw(runtime_inputs(case.sides.left), case.small, (seed, 12), False, ())
     for name, array in drawn.items():
         if is_float(array.dtype.name):
             drawn[name] = random.integers(-3, 4, array.shape).astype(array.dtype)
     return drawn
 
 
-def compare(case: _Case, drawn: Mapping[str, Array], special: bool, verdict: Verdict) -> None:
+def compare(case: Case, drawn: Mapping[str, Array], special: bool, verdict: Verdict) -> None:
     """Runs both sides on the same inputs and holds what differs against the label."""
     label = case.label
     held = {**drawn, **case.sides.left.constants, **case.sides.right.constants}
@@ -239,7 +241,7 @@ def compare(case: _Case, drawn: Mapping[str, Array], special: bool, verdict: Ver
             verdict.notes.append(f"no bound is known: {undecided}")
 
 
-def _reason(case: _Case, verdict: Verdict, drawn: Mapping[str, Array], special: bool) -> str:
+def _reason(case: Case, verdict: Verdict, drawn: Mapping[str, Array], special: bool) -> str:
     """Why a rule that is called exact is not."""
     real = _real(case, drawn)
     if verdict.exact is not False and (real or (real is None and verdict.exact)):
@@ -248,7 +250,7 @@ def _reason(case: _Case, verdict: Verdict, drawn: Mapping[str, Array], special: 
     return "the sides compute different things"
 
 
-def _real(case: _Case, drawn: Mapping[str, Array]) -> bool | None:
+def _real(case: Case, drawn: Mapping[str, Array]) -> bool | None:
     """Whether the sides agree as real numbers, on these inputs."""
     try:
         left, right = _bounded(case, drawn, real=True)
@@ -257,7 +259,7 @@ def _real(case: _Case, drawn: Mapping[str, Array]) -> bool | None:
     return all(not _beyond(a, b).any() for a, b in zip(left, right, strict=True))
 
 
-def _bounded(case: _Case, drawn: Mapping[str, Array], real: bool) -> tuple[list[Any], list[Any]]:
+def _bounded(case: Case, drawn: Mapping[str, Array], real: bool) -> tuple[list[Any], list[Any]]:
     algebra = bounded.Bounded(real)
     found = []
     for program, graph in ((case.left, case.sides.left), (case.right, case.sides.right)):
@@ -286,7 +288,7 @@ def _beyond(a: Any, b: Any) -> Array:
 
 
 def _bounds(
-    case: _Case, drawn: Mapping[str, Array], left: list[Array], right: list[Array], special: bool, verdict: Verdict
+    case: Case, drawn: Mapping[str, Array], left: list[Array], right: list[Array], special: bool, verdict: Verdict
 ) -> None:
     if not special and not verdict.exact:
         reals = _bounded(case, drawn, real=True)
@@ -367,4 +369,4 @@ def _say(
     verdict.difference = Difference(kind, message, dict(drawn), output, left[output], right[output])
 
 
-__all__ = ["Difference", "Verdict", "compare", "judge", "rejudge"]
+__all__ = ["Case", "Difference", "Verdict", "case_of", "compare", "judge", "rejudge", "runtime_inputs"]

@@ -15,10 +15,10 @@ import numpy as np
 
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, apply, convert
 from rewrite_engine.loops.dtypes import is_float, is_integer, limits, numpy_dtype
+from rewrite_engine.testing.verify.elements import Array, Objects
 from rewrite_engine.testing.verify.field import FUNCTIONS, is_simple
 from rewrite_engine.testing.verify.interpreter import Undecided
 
-Array = np.ndarray[Any, Any]
 NAN = math.nan
 
 
@@ -96,8 +96,10 @@ _LIMITS: Mapping[str, Callable[[bool], Any]] = {
 }
 
 
-class Rational:
+class Rational(Objects):
     """The algebra; `rounded` and `random` as in `field.Field`."""
+
+    zero = Fraction(0)
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -110,12 +112,6 @@ class Rational:
         wide = array.astype(np.float64)
         self.rounded |= not all(is_simple(v) for v in wide.reshape(-1).tolist())
         return _objects(wide)
-
-    def embed(self, array: Array, dtype: str) -> Array:
-        return np.asarray(array).astype(numpy_dtype(dtype))
-
-    def plain(self, value: Array) -> Array:
-        return np.asarray(value)
 
     def cast(self, value: Array, source: str, target: str) -> Array:
         if is_float(source) and is_float(target):
@@ -192,29 +188,6 @@ class Rational:
         found = np.empty(moved.shape[len(axes) :], object)
         found[...] = total
         return found
-
-    def take(self, value: Array, indices: tuple[Array, ...]) -> Array:
-        found = value[indices]
-        if isinstance(found, np.ndarray):
-            return found
-        boxed = np.empty((), value.dtype)
-        boxed[()] = found
-        return boxed
-
-    def put(self, shape: tuple[int, ...], indices: tuple[Array, ...], value: Array, dtype: str, init: Any) -> Array:
-        kept: Any = object if is_float(dtype) else numpy_dtype(dtype)
-        found = np.full(shape, Fraction(0), object) if kept is object else np.zeros(shape, kept)
-        if init is not None:
-            found[...] = init
-        found[indices] = value[()]  # of no axes: the number, not the array that holds it
-        return found
-
-    def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
-        if not isinstance(value, np.ndarray):
-            boxed = np.empty((), object)
-            boxed[()] = value
-            value = boxed
-        return np.broadcast_to(value, shape)
 
     def input(self, array: Array, dtype: str, random: np.random.Generator, pool: Sequence[float] = ()) -> Array:
         """A run-time input: small numbers with ties, among them those that the rule names and their neighbours."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rewrite_engine.diagnostics import Span
 
-TIERS = ("", "shapes and dtypes", "exact algebra", "floats")
+TIERS = ("", "shapes and dtypes", "exact algebra", "floats", "proved for some shapes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class RuleReport:
 
     `tier` is the highest one that was reached; `matches` were judged, in `variants` of `of_variants`. `error` bounds
     the probability that exact algebra is wrong for a shape; None where it was not decided. `ulps` is the largest
-    distance in units in the last place. `tries` are the matches that were looked for.
+    distance in units in the last place. `tries` are the matches that were looked for; `proved` are the shapes for
+    which Z3 proved the sides equal in real arithmetic.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RuleReport:
     counterexample: Counterexample | None = None
     protections: tuple[Protection, ...] = ()
     tries: int = 0
+    proved: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -78,6 +80,8 @@ class RuleReport:
             found.append(self.exact)
         if self.tier >= 3:
             found.append("floats equal" if self.ulps == 0 and self.label == "exact" else f"within {self.ulps:.3g} ulp")
+        if self.proved:
+            found.append(f"proved in real arithmetic for {' and for '.join(self.proved)}, and no more")
         found.append(f"{self.matches} matches in {', '.join(self.dtypes)}")
         if self.variants < self.of_variants:
             found.append(f"{self.variants} of {self.of_variants} variants")

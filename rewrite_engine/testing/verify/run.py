@@ -17,8 +17,9 @@ from rewrite_engine.testing.verify import guards, instance
 from rewrite_engine.testing.verify.draws import Seeded
 from rewrite_engine.testing.verify.field import PRIME
 from rewrite_engine.testing.verify.instance import Instance, Plans
-from rewrite_engine.testing.verify.judge import Difference, Verdict, judge
+from rewrite_engine.testing.verify.judge import Difference, Verdict, judge, rejudge
 from rewrite_engine.testing.verify.numbers import numbers_in
+from rewrite_engine.testing.verify.prove import Proof, prove
 from rewrite_engine.testing.verify.report import Counterexample, Report, RuleReport
 from rewrite_engine.testing.verify.show import counterexample
 from rewrite_engine.testing.verify.shrink import Failure, kept, smallest
@@ -30,13 +31,16 @@ EXAMPLES = 24
 """Matches that are judged for each rule, unless it is asked for more."""
 
 
+MOST_PROOFS = 4
+"""Matches of a rule that Z3 is asked about."""
+
 PATIENT = 400
 """Changes that are tried for each match of a rule that seems to have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`tiers` 1 to 3; `examples` matches per rule; `database` is a folder that keeps counterexamples, or None.
+    """`tiers` 1 to 4 (with Z3); `examples` matches per rule; `database` is a folder that keeps counterexamples.
 
     `protections`: what lies just outside of guards is looked at, too. Without `shrink`, a failure stays as it was met.
     """
@@ -84,6 +88,7 @@ class _Tally:
     notes: dict[str, None] = field(default_factory=dict)
     unlowered: str = ""
     tries: int = 0
+    proofs: list[Proof] = field(default_factory=list)
     faults: dict[str, None] = field(default_factory=dict)  # of the engine's own loop nests
 
     def add(self, index: int, found: Instance, verdict: Verdict | None) -> None:
@@ -155,6 +160,11 @@ def _attempt(plans: Plans, index: int, seed: object, options: Options, tally: _T
         difference, verdict = examine(options)(found, tally)
     except Invalid as invalid:
         return Failure(index, seed, None, Difference("shapes", str(invalid)), invalid)
+    if difference is None and verdict is not None and options.tiers >= 4 and len(tally.proofs) < MOST_PROOFS:
+        proof = prove(found.sides, found.plan, found.seed)
+        tally.proofs.append(proof)
+        if proof.status == "apart":  # in real numbers: what floats do with these values decides
+            difference = rejudge(found.sides, found.plan)(proof.drawn)
     tally.add(index, found, verdict)
     return Failure(index, seed, found, difference) if difference is not None else None
 
@@ -208,10 +218,16 @@ def _report(
     if tally.unlowered and not tally.floats:
         notes.append(tally.unlowered)
     notes += tally.faults
+    shapes = list(dict.fromkeys(proof.shapes for proof in tally.proofs if proof.status == "proved"))
+    if shapes:
+        tier = 4
+    notes += dict.fromkeys(f"not proved by Z3: {proof.why}" for proof in tally.proofs if proof.status == "open")
+    if any(proof.status == "apart" for proof in tally.proofs) and shown is None:
+        notes.append("Z3 tells the sides apart in real numbers, floats do not")
     return RuleReport(
         rule.name, rule.kind, rule.label, rule.span, status, tier, tally.matches, len(tally.variants),
         len(rule.variants), tuple(tally.dtypes), exact, error, tally.ulps, seconds, tuple(notes), shown,
-        protections, tally.tries,  # type: ignore[arg-type]
+        protections, tally.tries, tuple(shapes),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
