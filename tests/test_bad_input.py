@@ -12,7 +12,9 @@ from loops_programs import run
 from models import parse
 from onnx import numpy_helper
 
+import rewrite_engine as rw
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.language import load_text
 from rewrite_engine.loops import interpret
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.testing.onnx_backend import NumpyBackend
@@ -101,3 +103,10 @@ def test_sizes_and_axes_that_cannot_be_are_refused(text: str) -> None:
     model = parse(text, opset=18)
     with pytest.raises(RewriteError):
         NumpyBackend.prepare(model).run([np.zeros((2, 3), np.float32)] if "x)" in text else [])
+
+
+@pytest.mark.parametrize("size", [-7, -1, 0])
+def test_a_window_over_no_channels_is_refused(size: int) -> None:
+    text = f"g (float[1, 4, 2, 2] x) => (float[1, 4, 2, 2] y) {{ y = LRN <size = {size}> (x) }}"
+    with pytest.raises(RewriteError, match=f"size is {size}, expected at least 1"):
+        rw.place(rw.load(parse(text)), load_text(""))

@@ -19,6 +19,7 @@ BAD = [
     ("Gelu", {"approximate": 1}, "its attribute `approximate` is STRING in the standard, found INT"),
     ("Elu", {"alpha": 1}, "its attribute `alpha` is FLOAT in the standard, found INT"),
     ("Cast", {}, "its attribute `to` is missing, and has no default"),
+    ("Split", {"num_outputs": 2}, "its attribute `num_outputs` is 2, and it has 1 outputs"),
     ("DepthToSpace", {"mode": "DCR"}, "its attribute `blocksize` is missing"),
 ]  # fmt: skip
 

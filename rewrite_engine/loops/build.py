@@ -111,6 +111,8 @@ class Builder:
         if any(it.extent < 0 for it in parallel):
             raise Unsupported(f"a result of shape {[it.extent for it in parallel]}")
         reduction = tuple(Iter(self._name("r"), extent, "reduction") for extent in map(int, reduce))
+        if any(it.extent < 0 for it in reduction):
+            raise Unsupported(f"a reduction over {[it.extent for it in reduction]} elements")
         if combine is None and (reduction or post is not None):
             raise ValueError(f"a reduction needs a combine, one of {', '.join(COMBINES)}")
         if combine is not None and combine not in COMBINES:

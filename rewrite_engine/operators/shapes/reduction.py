@@ -165,9 +165,16 @@ def _string_split(call: Call) -> Shapes:
     return [None if shape is None else (*shape, None), shape]
 
 
+def _lrn(call: Call) -> Shapes:
+    size = call.attributes["size"]
+    if isinstance(size, int) and size < 1:
+        raise call.fail(f"size is {size}, expected at least 1")
+    return [call.shape(0)]
+
+
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 _SAME_SHAPE = """
-    Bernoulli CastLike Clip CumSum EyeLike GroupNormalization Identity LRN MeanVarianceNormalization RandomNormalLike
+    Bernoulli CastLike Clip CumSum EyeLike GroupNormalization Identity MeanVarianceNormalization RandomNormalLike
     RandomUniformLike RegexFullMatch ReverseSequence RotaryEmbedding ScatterElements ScatterND Trilu
 """
 
@@ -182,6 +189,7 @@ REDUCTION: Mapping[str, Callable[[Call], Shapes]] = {
     "DequantizeLinear": _quantize,
     "Det": _det,
     "Dropout": same(2),
+    "LRN": _lrn,
     "DynamicQuantizeLinear": lambda call: [call.shape(0), (), ()],
     "GRU": _recurrent,
     "Hardmax": _along_axis,
