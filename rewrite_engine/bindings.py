@@ -46,19 +46,24 @@ def combinations(sizes: Sizes) -> list[dict[str, int]]:
 
 
 def each_binding(
-    source: Source, rules: RuleSet, sizes: Sizes, placing: Mapping[str, Any], compiling: Mapping[str, Any]
+    source: Source,
+    rules: RuleSet,
+    sizes: Sizes,
+    placing: Mapping[str, Any],
+    compiling: Mapping[str, Any],
+    values: Mapping[str, object] | None = None,
 ) -> Iterator[tuple[dict[str, int], Module, Placement, Bundle]]:
     """Each combination, compiled when its turn comes: sizes, module, placement, bundle.
 
-    `placing` and `compiling` are the options of `api.place` and `api.compile`. Raises RewriteError as these do, with
-    the binding that it happened in.
+    `placing` and `compiling` are the options of `api.place` and `api.compile`, `values` those of `api.load`.
+    Raises RewriteError as these do, with the binding that it happened in.
     """
     from rewrite_engine import api
 
     first: Module | None = None
     for dims in combinations(sizes):
         try:
-            module = api.load(source, dims=dims)
+            module = api.load(source, dims=dims, values=values)
             if first is not None and module.source.sha256 != first.source.sha256:
                 raise RewriteError(f"{module.source.name} has changed since the first binding was compiled")
             first = first or module
@@ -76,9 +81,9 @@ def each_binding(
 def compile_bindings(source: Source, rules: RuleSet, dims: Sizes, **options: Any) -> Bindings:
     """The bundles of a model at several sizes: `dims={"batch": (1, 4, 16), "seq": (16, 128)}` are six of them.
 
-    `source` is what `load` takes. `options` are those of `compile`, but for `placement`. `run` picks the binding whose
-    input shapes are those given; `save` writes one folder, which `Bundle.open` opens. Raises RewriteError as `load` and
-    `compile` do, and for more than 64 combinations.
+    `source` is what `load` takes, and so is `values`. `options` are those of `compile`, but for `placement`. `run`
+    picks the binding whose input shapes are those given; `save` writes one folder, which `Bundle.open` opens. Raises
+    RewriteError as `load` and `compile` do, and for more than 64 combinations.
     """
     if not dims:
         raise RewriteError("dims: expected at least one dimension with its sizes, found none; `compile` takes a model")
@@ -87,6 +92,7 @@ def compile_bindings(source: Source, rules: RuleSet, dims: Sizes, **options: Any
     shared = {"targets": options.pop("targets", ())}
     names = ("planner", "engine", "abi", "standalone", "pinned")
     compiling = {**shared, **{name: options.pop(name) for name in names if name in options}}
+    values = options.pop("values", None)
     placing = {**options, **({} if isinstance(shared["targets"], Mapping) else shared)}
-    found = each_binding(source, rules, dims, placing, compiling)
+    found = each_binding(source, rules, dims, placing, compiling, values)
     return Bindings.of((sizes, bundle) for sizes, _, _, bundle in found)

@@ -15,7 +15,7 @@ from rewrite_engine.bindings import combinations, each_binding
 from rewrite_engine.cli.place import compile_options, library_line, load_rules, place_options, warn_without_c
 from rewrite_engine.cli.summary import amount
 from rewrite_engine.cli.text import counted, say
-from rewrite_engine.cli.values import dim_sizes
+from rewrite_engine.cli.values import dim_sizes, input_values
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import CopyCall, KernelCall
 from rewrite_engine.placement.place import Placement
@@ -36,7 +36,7 @@ def compile_bindings(options: argparse.Namespace) -> int:
         warned: set[str] = set()
         started = time.perf_counter()
         for dims, _, placement, bundle in each_binding(
-            options.model, rules, sizes, place_options(options), compile_options(options)
+            options.model, rules, sizes, place_options(options), compile_options(options), input_values(options.value)
         ):
             say(options, f"{dims_text(dims)}: placed and compiled in {time.perf_counter() - started:.2f} s")
             for warning in placement.warnings:

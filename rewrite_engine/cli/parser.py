@@ -165,6 +165,10 @@ def _model_options(
     sub.add_argument("--pin", action="append", default=[], metavar="VALUE=PLACE",
                      help="compute a value on a target or device (repeatable)")  # fmt: skip
     sub.add_argument("--dim", action="append", default=[], metavar=dim, help=dim_help)
+    sub.add_argument(
+        "--value", action="append", default=[], metavar="INPUT=VALUE",
+        help="give an input one value for good, as where it decides between branches (repeatable)",
+    )  # fmt: skip
     sub.add_argument("--allow", type=_list, default="exact,reassociates", metavar="KINDS",
                      help="kinds of rewrites: exact, reassociates, approximates (default the first two)")  # fmt: skip
     sub.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for the search")

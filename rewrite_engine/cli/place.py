@@ -15,7 +15,7 @@ from rewrite_engine import api
 from rewrite_engine.backend.memory import MemoryPlan
 from rewrite_engine.cli.summary import summary
 from rewrite_engine.cli.text import say
-from rewrite_engine.cli.values import pairs, single_sizes
+from rewrite_engine.cli.values import input_values, pairs, single_sizes
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.export import to_json, to_mps
 from rewrite_engine.egraph.freeze import Explored
@@ -99,7 +99,7 @@ def _problem_writer(path: Path) -> Callable[[Explored, Solution], None]:
 
 def load_model(options: argparse.Namespace) -> api.Module:
     """The model of a command, its dimensions bound."""
-    return api.load(options.model, dims=single_sizes(options.dim))
+    return api.load(options.model, dims=single_sizes(options.dim), values=input_values(options.value))
 
 
 def place_options(options: argparse.Namespace) -> dict[str, Any]:

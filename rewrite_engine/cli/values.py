@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from rewrite_engine.diagnostics import RewriteError
@@ -17,6 +18,21 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
         name, value = name.strip(), value.strip()
         if found.setdefault(name, value) != value:
             raise RewriteError(f"{option}: `{name}` is given twice: `{found[name]}` and `{value}`; leave one out")
+    return found
+
+
+def input_values(texts: Sequence[str]) -> dict[str, object]:
+    """`sr=16000`, `mask=[true, false]`: values of inputs. Raises RewriteError for what is no number, truth or list."""
+    found = {}
+    for name, text in pairs("--value", texts).items():
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+        if isinstance(found[name], str | dict | None):
+            raise RewriteError(
+                f"--value: expected a number, true, false or a list of them for `{name}`, found `{text}`"
+            )
     return found
 
 

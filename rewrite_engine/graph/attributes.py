@@ -52,8 +52,8 @@ def _problem(node: onnx.NodeProto, schema: defs.OpSchema) -> str:
         if attribute.type not in (expected, _TYPES.UNDEFINED) and not attribute.ref_attr_name:
             found = _TYPES.Name(attribute.type)
             return f"its attribute `{name}` is {_TYPES.Name(expected)} in the standard, found {found}"
-    if node.op_type == "Split" and (pieces := [a.i for a in node.attribute if a.name == "num_outputs"]):
-        if pieces[0] != len(node.output):  # onnx's own shape inference ends the process where there are too few
-            return f"its attribute `num_outputs` is {pieces[0]}, and it has {len(node.output)} outputs"
+    pieces = next((a.i for a in node.attribute if a.name == "num_outputs"), None) if node.op_type == "Split" else None
+    if pieces not in (None, len(node.output)):  # onnx's own shape inference ends the process where there are too few
+        return f"its attribute `num_outputs` is {pieces}, and it has {len(node.output)} outputs"
     lacking = [name for name, formal in sorted(known.items()) if formal.required and name not in seen]
     return f"its attribute `{lacking[0]}` is missing, and has no default" if lacking else ""

@@ -16,6 +16,7 @@ from rewrite_engine.graph.fold import FOLD_CAP
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION_OF_FUNCTIONS, MARKS, OPSET, mark_function
 from rewrite_engine.graph.onnx_file import Source, read_model, serialized
 from rewrite_engine.graph.onnx_io import export_model, import_model, model_bytes
+from rewrite_engine.graph.settled import settle_inputs
 from rewrite_engine.pause import collector_paused
 
 __all__ = ["Module", "SourceInfo", "bundled_model", "load", "model_bytes", "module_of", "save"]
@@ -53,17 +54,22 @@ def load(
     dims: Mapping[str, int] | None = None,
     fold: bool = True,
     fold_cap: int = FOLD_CAP,
+    values: Mapping[str, object] | None = None,
 ) -> Module:
     """Import a model: a path, a `ModelProto` or an `onnx_ir.Model` (neither is changed).
 
-    `dims` gives dynamic dimensions their sizes, by name. With `fold`, constants and shape arithmetic are folded into
-    constants of at most `fold_cap` bytes each. Raises `RewriteError` with one message for a file that is missing,
-    damaged or not ONNX, for an operator that cannot be brought to opset 23, and for an unknown dimension.
+    `dims` gives dynamic dimensions their sizes, by name. `values` gives inputs one value for good (a number, a list, an
+    array): they are inputs no more, and control flow and shapes that they decide are settled. With `fold`, constants
+    and shape arithmetic are folded into constants of at most `fold_cap` bytes each. Raises `RewriteError` with one
+    message for a file that is missing, damaged or not ONNX, for an operator that cannot be brought to opset 23, for an
+    unknown dimension or input, and for a value that does not fit its input.
     """
     model, name, digest, content = read_model(source)
+    settle_inputs(model, name, values or {})
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
     runnable = _runnable(model)
-    info = SourceInfo(Path(name).name, digest, nodes, content if runnable is model else serialized(runnable))
+    original = content if runnable is model and not values else serialized(runnable)
+    info = SourceInfo(Path(name).name, digest, nodes, original)
     return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
 
 
