@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rewrite_engine.backend.graph_reader import ReadGraph, where_is
 from rewrite_engine.backend.memory import ARENA, HOST, MemoryPlan, Storage
+from rewrite_engine.backend.packing import ALIGNMENT
 from rewrite_engine.backend.verify_sharing import roots_of
 
 Life = tuple[int, int]
@@ -150,7 +151,9 @@ def device_limits(plan: MemoryPlan) -> Iterator[str]:
                 f"{where}: expected it within the {limit} bytes of `{storage.device}`, "
                 f"found bytes {storage.offset}..{storage.offset + storage.size}"
             )
-        if storage.alignment < 1 or storage.offset % storage.alignment:
+        if storage.alignment < ALIGNMENT or storage.alignment % ALIGNMENT:  # what kernels in C rely on
+            yield f"{where}: expected an alignment that is a multiple of {ALIGNMENT}, found {storage.alignment}"
+        elif storage.offset % storage.alignment:
             yield f"{where}: expected an offset that is a multiple of {storage.alignment}, found {storage.offset}"
     for use in plan.devices:
         yield from _counts(use.device, plan)
