@@ -72,7 +72,8 @@ RANDOM = "it draws random numbers"
 REFUSED: Mapping[str, str] = {
     "ImageDecoder": "decoding pictures is a library's work, and its result has no known size",
     "Loop": "unrolled at import where constants decide how often it runs; else through ONNX Runtime",
-    "If": "replaced at import by the branch where a constant decides; else through ONNX Runtime",
+    "If": "replaced at import by the branch where a constant decides (or an input that `--value` settles); else "
+    "through ONNX Runtime",
     "Scan": "unrolled at import where the length is known; else through ONNX Runtime",
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "an optional is no tensor"),
 }
