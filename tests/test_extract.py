@@ -386,6 +386,41 @@ def test_greedy_regions_hold_on_random_choices() -> None:
     assert tried >= 40
 
 
+def scattered(seed: int) -> Problem:
+    """Kernels on random targets of three memories; each reads up to three values, near ones for the most part."""
+    choose = random.Random(seed)
+    count = choose.randint(3, 14)
+    kernels = []
+    for value in range(1, count):
+        near = max(0, value - choose.choice((1, 2, 4, count)))
+        reads = sorted({choose.randint(near, value - 1) for _ in range(choose.randint(1, 3))})
+        kernels.append(Kernel(value, choose.randint(1, 3), 1, tuple(map(Read, reads)), value))
+    return Problem(
+        devices=("host", "npu", "gpu"),
+        targets=(TargetInfo("host", 0, 0), TargetInfo("lib", 0, 2), TargetInfo("npu", 1, 5), TargetInfo("gpu", 2, 5)),
+        values=count,
+        kernels=tuple(kernels),
+        given=frozenset({(0, 0)}),
+        resident=frozenset(),
+        copies={(v, a, b): 1 for v in range(count) for a, b in itertools.permutations(range(3), 2)},
+        roots=tuple((v, 0) for v in range(1, count) if all(Read(v) not in k.reads for k in kernels)),
+        solo=frozenset(),
+        names=tuple(f"v{v}" for v in range(count)),
+    )
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_regions_of_random_graphs_have_no_cycle(count: int) -> None:
+    """The audit, which knows nothing of how regions form, finds an order of them; most have joined."""
+    joined = 0
+    for seed in range(count):
+        problem = scattered(seed)
+        found = audit(problem, merge_regions(problem, range(len(problem.kernels))))
+        assert not found.problems, seed
+        joined += len(found.regions) < len(problem.kernels)
+    assert joined > count / 2
+
+
 def test_layers_are_solved_to_the_end() -> None:
     problem = layered_problem(300, 1)
     solution = solve(problem)
