@@ -37,12 +37,15 @@ def given_of(explored: Explored) -> Given:
 def order_of(explored: Explored) -> dict[int, float]:
     """Values in the order in which the model computes them; inputs and constants first."""
     order: dict[int, float] = {}
-    for index in (*explored.terms.inputs, *explored.terms.outputs):
+    for index in explored.terms.outputs:
         order.setdefault(explored.class_of[index], 0)
     for k, node in enumerate(explored.terms.nodes):
         for o in node.outputs:
             if o >= 0:
                 order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
+    order |= dict.fromkeys(
+        (explored.class_of[index] for index in explored.terms.inputs), 0
+    )  # Identity computes them too
     for kernel in explored.problem.kernels:
         enode = explored.enodes[kernel.payload]
         if enode.result is not None and kernel.value in order:
