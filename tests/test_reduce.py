@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite_engine.cli import main
+from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.cut import Step, apply, is_valid
 from rewrite_engine.testing.reduce import Check, reduce, replay
 
@@ -189,3 +190,47 @@ def test_steps_that_make_no_model():
         found = apply(model, step)
         assert found is not None and is_valid(found), step
     assert model.SerializeToString() == before
+
+
+def shell(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_command_that_fails_once_only_is_refused(saved, tmp_path):
+    once = shell(tmp_path / "once.sh", f"test -e {tmp_path}/ran && exit 0; touch {tmp_path}/ran; exit 1")
+    with pytest.raises(RewriteError, match="fails on the model, but not each time"):
+        reduce(onnx.load(saved), Check(once), lambda _: None, lambda _: None)
+
+
+def test_a_command_that_stops_failing_is_said():
+    """It fails on the model twice and on the first smaller one, then never again."""
+    runs = []
+
+    class Fading(InProcess):
+        def run(self, model):
+            from rewrite_engine.testing.reduce.check import Outcome
+
+            runs.append(model)
+            return Outcome(1 if len(runs) <= 3 else 0, "")
+
+    told = []
+    done = reduce(chain(), Fading("unused"), told.append, lambda _: None)
+    assert len(done.steps) == 1 and done.runs == len(runs)
+    assert told[-1].startswith("warning: the command does not fail each time")
+
+
+def test_what_a_late_command_started_is_stopped_with_it(tmp_path):
+    late = shell(tmp_path / "late.sh", f"(sleep 2; touch {tmp_path}/left) & sleep 60")
+    started = time.monotonic()
+    assert Check(late, timeout=0.5).run(tmp_path / "model.onnx").status is None
+    assert time.monotonic() - started < 10
+    time.sleep(2.5)
+    assert not (tmp_path / "left").exists()
+
+
+def test_a_command_that_hangs_names_the_limit(saved, tmp_path):
+    hangs = shell(tmp_path / "hangs.sh", "sleep 60")
+    with pytest.raises(RewriteError, match=r"it runs for more than 0.2 s \(--timeout\)"):
+        reduce(onnx.load(saved), Check(hangs, timeout=0.2), lambda _: None, lambda _: None)

@@ -16,8 +16,9 @@ from rewrite_engine.egraph.explore import explore
 from rewrite_engine.graph import Module, Terms, load, to_terms
 from rewrite_engine.graph.terms_io import from_terms
 from rewrite_engine.language import RuleSet, load_text
-from rewrite_engine.machine import build
+from rewrite_engine.machine import Machine, build
 from rewrite_engine.operators import infer_types
+from rewrite_engine.placement.place import Placement
 from rewrite_engine.testing import strategies as st
 from rewrite_engine.testing.strategies.growing import Choices, Growing
 from rewrite_engine.testing.strategies.recipes import RECIPES
@@ -211,9 +212,10 @@ def test_matches_match(name):
 
 
 @FEW
-@given(hypothesis.from_type(Terms), hypothesis.from_type(RuleSet))
-def test_types_are_registered(graph, rules):
-    assert isinstance(graph, Terms) and isinstance(rules, RuleSet)
+@given(hypothesis.data())
+def test_types_are_registered(data):
+    for kind in (Terms, RuleSet, Module, Machine, Placement):
+        assert isinstance(data.draw(hypothesis.from_type(kind)), kind)
 
 
 def test_functions_are_plural_with_keywords_only():

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shlex
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from rewrite_engine.diagnostics import RewriteError
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends what is left of a command's session."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +48,19 @@ class Check:
         words = self._words()
         words = [word.replace("{}", str(model)) for word in words] if "{}" in self.command else [*words, str(model)]
         try:
-            done = subprocess.run(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=self.timeout,
-                check=False, errors="replace",
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                start_new_session=True,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return Outcome(None, "")
         except OSError as error:
             raise RewriteError(f"--check: cannot run {words[0]}: {error.strerror}") from None
-        return Outcome(done.returncode, done.stdout)
+        try:
+            output, _ = process.communicate(timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            return Outcome(None, "")
+        finally:  # also at an interrupt: nothing that the command started goes on
+            _end(process)
+        return Outcome(process.returncode, output)
 
     def fails(self, outcome: Outcome, first: Outcome | None = None) -> bool:
         """Whether that is the failure that was looked for; `first` is what the command did on the whole model."""
