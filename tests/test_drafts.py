@@ -86,3 +86,19 @@ def test_drafts_have_elements_unless_nothing_else_fits(tmp_path):
         "rows matches", "pairs matches"
     }  # fmt: skip
     assert all("nothing matches" in text for text in empty) and empty
+
+
+def test_what_has_no_draft_is_said(tmp_path, capsys):
+    path = tmp_path / "n.pat"
+    path.write_text(
+        "target t on host {\n"
+        "  composite easy(x) = Relu(Abs(x)) cost 1us\n"
+        "  composite odd(x, w) = MatMul(x, const w)\n"
+        "    if x.shape[0] * 7 + x.shape[1] * 5 == 11804 and all(w == 271) cost 1us\n"
+        "}\n"
+    )
+    without: list[str] = []
+    drafts(path, without)
+    assert without == ["odd"]
+    assert main(["test", str(path), "--write", "--no-verify"]) == 0
+    assert "no match was found for `odd`: write a test that it is to pass" in capsys.readouterr().out

@@ -52,7 +52,8 @@ def test(options: argparse.Namespace) -> int:
     else:
         results = [result for path in options.files for result in run_file(path)]
     failed = [result for result in results if not result.passed]
-    drafted = {path: _drafts(path) for path in options.files} if options.write else {}
+    without: dict[str, list[str]] = {path: [] for path in options.files}
+    drafted = {path: _drafts(path, without[path]) for path in options.files} if options.write else {}
     reports = verify_files(options)
     if options.json:
         rows = [
@@ -76,14 +77,16 @@ def test(options: argparse.Namespace) -> int:
             _print_coverage(coverage)
         for path, texts in drafted.items():
             _append(path, texts)
+            for name in without[path]:
+                print(f"{path}: no match was found for `{name}`: write a test that it is to pass")
         print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed or not all(report.passed for report in reports) else 0
 
 
-def _drafts(path: str) -> list[str]:
+def _drafts(path: str, without: list[str]) -> list[str]:
     from rewrite_engine.testing.drafts import drafts
 
-    return drafts(path)
+    return drafts(path, without)
 
 
 def _append(path: str, texts: list[str]) -> None:

@@ -33,8 +33,11 @@ FILLS = (1, 2, 3, 4, 8, 16, 32, 64)
 ATTEMPTS = 60
 
 
-def drafts(path: str | Path) -> list[str]:
-    """The missing tests of one file, in the order of its declarations. Raises PatError where the file does not hold."""
+def drafts(path: str | Path, without: list[str] | None = None) -> list[str]:
+    """The missing tests of one file, in the order of its declarations. Raises PatError where the file does not hold.
+
+    `without` is given the names of declarations that no test reaches and for which no match was found.
+    """
     rules = load([path])
     here, cases = own_tests(rules)
     watched, notes = watch(rules)
@@ -48,7 +51,10 @@ def drafts(path: str | Path) -> list[str]:
         own = rule.span.file == here and rule.kind in ("rule", "composite", "pattern") and not rule.defines
         if own and declared_as(rule) not in reached and not rule.name.endswith("<="):
             label = f"{_name(rule)} of {rule.target}" if shared[_name(rule), rule.span] > 1 else _name(rule)
-            for text in _of(rules, here, rule, label, clauses):
+            texts = _of(rules, here, rule, label, clauses)
+            if not texts and without is not None and label not in without:
+                without.append(label)
+            for text in texts:
                 title, _, body = text.partition(":\n")
                 found.setdefault(body, title)
     return [f"{title}:\n{body}" for body, title in found.items()]
