@@ -94,15 +94,16 @@ def shuffled(problem: Problem, seed: int) -> Problem:
 
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_numbers_and_orders_change_no_cost(seeds: range) -> None:
-    compared = 0
+    compared = missed = 0
     for seed in seeds:
         problem = random_problem(seed, cyclic=seed % 4 == 0)
         one, other = solved(problem), solved(shuffled(problem, seed))
-        assert (one is None) == (other is None) or seed % 4 == 0  # with logical cycles, a search may find no answer
+        assert (one is None) == (other is None) or seed % 4 == 0
+        missed += (one is None) != (other is None)  # with logical cycles, the search of one may find no answer
         if one is not None and other is not None and one.status == other.status == "optimal":
             assert one.cost == other.cost, seed
             compared += 1
-    assert compared >= len(seeds) / 2
+    assert compared >= len(seeds) / 2 and missed <= len(seeds) / 500
 
 
 def renamed(graph: Terms, seed: int) -> Terms:
