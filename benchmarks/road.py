@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from isolated import isolated
 
 ROOT = Path(__file__).resolve().parent.parent
 TO_PLACEMENT = ("start", "rules", "import", "encode", "saturate", "extract", "rebuild")
@@ -47,7 +49,7 @@ def main() -> int:
         path, reason = locate_model(name)
         if not path.exists():
             print(f"{name} skipped: {reason}", file=sys.stderr)
-        elif row := _in_a_process(name, options.patterns):
+        elif row := isolated(name, __file__, "--one", name, "--patterns", options.patterns):
             rows.append(row)
             failed |= not row["ok"]
         else:
@@ -56,20 +58,6 @@ def main() -> int:
         return 2
     print(table(rows))
     return 1 if failed else 0
-
-
-def _in_a_process(name: str, patterns: str) -> dict[str, object] | None:
-    """The row of a model; None where it failed, with the reason on stderr."""
-    command = [sys.executable, __file__, "--one", name, "--patterns", patterns]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    if done.returncode:
-        print(f"{name} failed: {done.stderr.strip()}", file=sys.stderr)
-        return None
-    row: dict[str, object] = json.loads(done.stdout)
-    problems = row["problems"]
-    assert isinstance(problems, list)
-    print(f"{name} measured", *problems, sep="\n  ", file=sys.stderr)
-    return row
 
 
 def measure(name: str, patterns: list[str]) -> dict[str, object]:

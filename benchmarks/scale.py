@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from isolated import isolated
 
 ROOT = Path(__file__).resolve().parent.parent
 FOUR_TARGETS = str(Path(__file__).parent / "four_targets.pat")
@@ -41,10 +43,11 @@ def main() -> int:
     rows, failed = [], False
     with tempfile.TemporaryDirectory() as folder:
         for name, path, dims in _asked(options, Path(folder)):
-            row = _in_a_process(name, path, dims, options.patterns)
+            asked = ("--one", str(path), "--dims", json.dumps(dims), "--patterns", options.patterns)
+            row = isolated(name, __file__, *asked)
             failed |= row is None
             if row:
-                rows.append(row)
+                rows.append({"name": name, **row})
     print(table(rows))
     return int(failed or not rows)
 
@@ -55,13 +58,12 @@ def _asked(options: argparse.Namespace, folder: Path):  # type: ignore[no-untype
     import onnx
     from models import DATA, LIGHT, MODELS, get_model, locate_model
 
-    if options.models is not None:
-        names = [name for name in options.models.split(",") if name]
-    elif options.layers is None:
+    names = [name for name in (options.models or "").split(",") if name]
+    depths = options.layers or []
+    if options.models is None and options.layers is None:
         names = [path.stem for path in sorted((DATA / "models").glob("*.onnx"))]
         names += [path.stem for path in sorted(LIGHT.glob("light_*.onnx"))]
-    else:
-        names = []
+        depths = [98, 746]
     for name in names:
         path = Path(name) if name.endswith(".onnx") else locate_model(name)[0]
         if not path.exists():
@@ -71,22 +73,10 @@ def _asked(options: argparse.Namespace, folder: Path):  # type: ignore[no-untype
             path = folder / f"{name}.onnx"
             path.write_bytes(get_model(name).SerializeToString())
         yield name, path, MODELS.get(name, {})
-    for layers in [98, 746] if options.layers is None and options.models is None else options.layers or []:
+    for layers in depths:
         path = folder / f"decoder_{layers}.onnx"
         onnx.save(decoder(layers), path)
         yield path.stem, path, {}
-
-
-def _in_a_process(name: str, path: Path, dims: object, patterns: str) -> dict[str, object] | None:
-    """The row of a model; None where it failed, with the reason on stderr."""
-    command = [sys.executable, __file__, "--one", str(path), "--dims", json.dumps(dims), "--patterns", patterns]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    if done.returncode:
-        print(f"{name} failed: {done.stderr.strip()}", file=sys.stderr)
-        return None
-    print(f"{name} measured", file=sys.stderr)
-    row: dict[str, object] = json.loads(done.stdout)
-    return {"name": name, **row}
 
 
 def measure(path: str, dims: dict[str, int], patterns: list[str]) -> dict[str, object]:

@@ -78,7 +78,9 @@ def each_binding(
         yield dims, module, placement, bundle
 
 
-def compile_bindings(source: Source, rules: RuleSet, dims: Sizes, **options: Any) -> Bindings:
+def compile_bindings(
+    source: Source, rules: RuleSet, dims: Sizes, *, values: Mapping[str, object] | None = None, **options: Any
+) -> Bindings:
     """The bundles of a model at several sizes: `dims={"batch": (1, 4, 16), "seq": (16, 128)}` are six of them.
 
     `source` is what `load` takes, and so is `values`. `options` are those of `compile`, but for `placement`. `run`
@@ -92,7 +94,6 @@ def compile_bindings(source: Source, rules: RuleSet, dims: Sizes, **options: Any
     shared = {"targets": options.pop("targets", ())}
     names = ("planner", "engine", "abi", "standalone", "pinned")
     compiling = {**shared, **{name: options.pop(name) for name in names if name in options}}
-    values = options.pop("values", None)
     placing = {**options, **({} if isinstance(shared["targets"], Mapping) else shared)}
     found = each_binding(source, rules, dims, placing, compiling, values)
     return Bindings.of((sizes, bundle) for sizes, _, _, bundle in found)

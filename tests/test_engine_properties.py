@@ -155,9 +155,7 @@ def test_bundled_rules_keep_the_numbers_of_what_they_match(examples: int) -> Non
 
 def matched(rule: CoreRule) -> hypothesis.SearchStrategy[Case]:
     """Graphs that a rule matches, with the rules of its file."""
-    return st.matches(rule).map(
-        lambda graph: Case(graph, load_rules([patterns_root() / "std" / Path(rule.span.file).name]))
-    )
+    return st.matches(rule).map(lambda graph: Case(graph, STD[Path(rule.span.file).name]))
 
 
 UNSOUND = {

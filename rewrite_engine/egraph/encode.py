@@ -153,12 +153,13 @@ def attribute_key(value: object) -> Hashable:
 
 def constant_key(array: np.ndarray) -> Hashable:
     """The identity of a constant: dtype, shape and elements, bit for bit."""
-    if array.dtype == object or array.nbytes <= 64:
-        raw = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-        identity = raw if len(raw) <= 64 else hashlib.sha256(raw).digest()
+    raw: bytes | memoryview
+    if array.dtype == object:
+        raw = repr(array.tolist()).encode()
     else:
-        identity = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data).digest()
-    return ("constant", str(array.dtype), array.shape, identity)
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # large constants are not copied
+    held = bytes(raw) if len(raw) <= 64 else hashlib.sha256(raw).digest()
+    return ("constant", str(array.dtype), array.shape, held)
 
 
 def load(session: Session, terms: Terms) -> Encoding:

@@ -113,8 +113,9 @@ def _read_file(path: Path) -> Read:
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every weight of a model, and every tensor among the attributes of its nodes."""
-    nodes: list[onnx.NodeProto] = [node for function in model.functions for node in function.node]
-    for graph in (*all_graphs(model.graph), *(g for n in nodes for i in inner_graphs(n) for g in all_graphs(i))):
+    nodes = [node for function in model.functions for node in function.node]
+    roots = [model.graph, *(inner for node in nodes for inner in inner_graphs(node))]
+    for graph in (graph for root in roots for graph in all_graphs(root)):
         yield from graph.initializer
         nodes.extend(graph.node)
     for node in nodes:

@@ -42,10 +42,9 @@ def order_of(explored: Explored) -> dict[int, float]:
     for k, node in enumerate(explored.terms.nodes):
         for o in node.outputs:
             if o >= 0:
-                order[explored.class_of[o]] = min(order.get(explored.class_of[o], 2 * k + 2) or 2 * k + 2, 2 * k + 2)
-    order |= dict.fromkeys(
-        (explored.class_of[index] for index in explored.terms.inputs), 0
-    )  # Identity computes them too
+                order[explored.class_of[o]] = order.get(explored.class_of[o]) or 2 * k + 2
+    for index in explored.terms.inputs:  # which an Identity may compute, too
+        order[explored.class_of[index]] = 0
     for kernel in explored.problem.kernels:
         enode = explored.enodes[kernel.payload]
         if enode.result is not None and kernel.value in order:

@@ -19,7 +19,7 @@ from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.small import enumerate_answers
 from rewrite_engine.egraph.problem import Kernel, Solution
-from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.egraph.regions import merged
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT
 from rewrite_engine.machine import Machine
@@ -171,7 +171,7 @@ def _fill(
             if numbers is None:
                 continue
             try:
-                checked = audit(problem, merge_regions(problem, numbers))
+                checked = merged(problem, numbers)
             except RewriteError:
                 continue
             if checked.problems:

@@ -8,7 +8,7 @@ clause when it has been true in one test and was the first to fail in another.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -76,15 +76,9 @@ def measure(path: str | Path) -> Coverage:
 def watch(rules: RuleSet) -> tuple[RuleSet, Notes]:
     """The rules with checks that take notes, and the notes, which tests that run on those rules fill."""
     notes = Notes()
-    return replace(rules, rules=tuple(_watched(rule, notes) for rule in rules.rules)), notes
 
-
-def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
-    """The rule, with checks that note what they decide, and a last one that notes that the match holds."""
-
-    def watched(variant: Variant) -> Variant:
-        program = variant.program
-        assert isinstance(program, Program)
+    def watched(rule: CoreRule, variant: Variant, program: Program) -> Iterable[Check]:
+        """Checks that note what they decide, and a last one that notes that the match holds."""
         key = (declared_as(rule), variant.index)
 
         def held(match: Match) -> None:
@@ -95,10 +89,23 @@ def _watched(rule: CoreRule, notes: Notes) -> CoreRule:
                 notes.decided[span].add(True)
 
         noted = (_noted(check, notes) for check in program.checks)
-        checks = (Check(rule.span, reached), *noted, Check(rule.span, held))
-        return replace(variant, program=replace(program, checks=checks))
+        return (Check(rule.span, reached), *noted, Check(rule.span, held))
 
-    return replace(rule, variants=tuple(map(watched, rule.variants)))
+    return with_checks(rules, watched), notes
+
+
+def with_checks(rules: RuleSet, checks: Callable[[CoreRule, Variant, Program], Iterable[Check]]) -> RuleSet:
+    """The rules, with the checks of each variant replaced."""
+
+    def changed(rule: CoreRule, variant: Variant) -> Variant:
+        program = variant.program
+        assert isinstance(program, Program)
+        return replace(variant, program=replace(program, checks=tuple(checks(rule, variant, program))))
+
+    return replace(
+        rules,
+        rules=tuple(replace(rule, variants=tuple(changed(rule, v) for v in rule.variants)) for rule in rules.rules),
+    )
 
 
 def declared_as(rule: CoreRule) -> str:

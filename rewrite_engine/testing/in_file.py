@@ -54,6 +54,13 @@ def own_tests(rules: RuleSet) -> tuple[str, list[TestCase]]:
     return here, [case for case in rules.tests if case.file == here]
 
 
+def own_rules(rules: RuleSet) -> list[CoreRule]:
+    """The rules and composites of the one file that was loaded, without those of the files that it includes."""
+    here = list(rules.sources)[-1]
+    kinds = ("rule", "composite")
+    return [rule for rule in rules.rules if rule.span.file == here and rule.kind in kinds and not rule.defines]
+
+
 def run_case(rules: RuleSet, case: TestCase) -> TestResult:
     """Runs one test."""
     declaration = case.declaration

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rewrite_engine.language.core import CoreRule, RuleSet, TestCase
     from rewrite_engine.testing.coverage import Notes
     from rewrite_engine.testing.in_file import TestResult
+    from rewrite_engine.testing.verify.witness import Witnesses
 
 _TEST = re.compile(r'^[^#"\n]*\btest\s*"', re.MULTILINE)
 
@@ -115,24 +116,28 @@ class PatFile(pytest.File):
         return watch(load([self.path]))
 
     @cached_property
+    def witnesses(self) -> Witnesses:
+        """The matches that the file's own tests make."""
+        from rewrite_engine.testing.verify.witness import witnesses
+
+        return witnesses(self.loaded[0])
+
+    @cached_property
     def results(self) -> dict[Span, TestResult]:
         """The results of the tests that have run, by place."""
         return {}
 
     def collect(self) -> Iterator[pytest.Item]:
         """Rules and composites first, then tests."""
-        from rewrite_engine.testing.in_file import own_tests
+        from rewrite_engine.testing.in_file import own_rules, own_tests
 
         rules, _ = self.loaded
         for text in rules.warnings:
             warnings.warn_explicit(PatWarning(text), None, str(self.path), lineno=0)  # the text says which line
-        here, cases = own_tests(rules)
-        own: list[CoreRule] = []
-        for rule in rules.rules:
-            if rule.span.file == here and rule.kind in ("rule", "composite") and not rule.defines:
-                own.append(rule)
-                yield RuleItem.from_parent(self, name=_title(rule), rule=rule)
-        for case in cases:
+        own = own_rules(rules)
+        for rule in own:
+            yield RuleItem.from_parent(self, name=_title(rule), rule=rule)
+        for case in own_tests(rules)[1]:
             yield CaseItem.from_parent(self, name=case.title, case=case)
         asked = verification(self.config)
         for rule, seed in ((rule, seed) for rule in own for seed in (asked[2] if asked else ())):
@@ -236,7 +241,8 @@ class VerifiedItem(PatItem):
         asked = verification(self.config)
         assert asked is not None
         rules, _ = self.parent.loaded
-        report = verify_rule(rules, self.rule, Options(seed=self.seed, examples=asked[1], tiers=asked[0]))
+        options = Options(seed=self.seed, examples=asked[1], tiers=asked[0])
+        report = verify_rule(rules, self.rule, options, lambda: self.parent.witnesses)
         self.user_properties.append(("verified", f"{report.line()}; seed {self.seed}, {report.seconds:.1f} s"))
         if not report.passed:
             found = report.counterexample

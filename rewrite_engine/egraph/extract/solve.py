@@ -20,7 +20,7 @@ from rewrite_engine.egraph.extract.prepare import Unreachable, machine_of, possi
 from rewrite_engine.egraph.extract.program import Outcome, Program
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
-from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.egraph.regions import merge_regions, merged
 from rewrite_engine.pause import collector_paused
 
 Roots = tuple[tuple[int, int], ...]
@@ -228,7 +228,7 @@ def _solution(search: _Search) -> Solution:
     bound = min(search.bound, best.cost)
     free = frozenset(number for number, target in enumerate(search.problem.targets) if not target.launch)
     kernels = [choice.kernel for choice in best.choices]
-    gathered = audit(search.problem, merge_regions(search.problem, kernels, best.choices, free))
+    gathered = merged(search.problem, kernels, best.choices, free)
     if gathered.cost != best.cost or gathered.problems:
         raise AssertionError(f"gathering kernels without a launch changed the cost from {best.cost} to {gathered.cost}")
     status = "optimal" if bound == best.cost else "limit" if search.clock.ran_out else "feasible"

@@ -22,7 +22,7 @@ from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.search import Best, improve
 from rewrite_engine.egraph.objectives.small import Floor, enumerate_answers
 from rewrite_engine.egraph.problem import Kernel, Problem, Solution
-from rewrite_engine.egraph.regions import merge_regions
+from rewrite_engine.egraph.regions import merged
 from rewrite_engine.egraph.supply import region_needs
 
 _BOUND_PART = 0.5
@@ -133,7 +133,7 @@ def _search(best: Best, shares: Shares, free: frozenset[int], tries: int | None,
             copies = _copies(problem, regions)
         else:
             try:
-                checked = audit(problem, merge_regions(problem, numbers))
+                checked = merged(problem, numbers)
             except RewriteError:
                 return None
             if checked.problems:

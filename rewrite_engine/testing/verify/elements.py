@@ -1,4 +1,4 @@
-"""What algebras have in common: integers as they are, and arrays whose elements are objects."""
+"""What exact algebras have in common: integers as they are, and arrays whose elements are objects."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
+from rewrite_engine.testing.verify.interpreter import Undecided
 
 Array = np.ndarray[Any, Any]
 
 
 class Integers:
-    """Integers and truth values are arrays of their dtype."""
+    """Integers and truth values are arrays of their dtype; `floats` makes elements of numbers in double precision."""
+
+    def constant(self, value: Any, dtype: str) -> Array:
+        array = np.asarray(value)
+        return self.floats(array.astype(np.float64)) if is_float(dtype) else array.astype(numpy_dtype(dtype))
+
+    def floats(self, wide: Array) -> Array:
+        raise NotImplementedError
 
     def embed(self, array: Array, dtype: str) -> Array:
         return np.asarray(array).astype(numpy_dtype(dtype))
@@ -42,6 +50,12 @@ class Objects(Integers):
         return np.broadcast_to(value if isinstance(value, np.ndarray) else boxed(value, object), shape)
 
 
+def expect_finite(wide: Array) -> None:
+    """Raises `Undecided` for constants that are infinite or NaN."""
+    if not np.isfinite(wide).all():
+        raise Undecided("a constant is not finite")
+
+
 def boxed(element: Any, dtype: Any) -> Array:
     """An array of no axes."""
     found = np.empty((), dtype)
@@ -49,4 +63,4 @@ def boxed(element: Any, dtype: Any) -> Array:
     return found
 
 
-__all__ = ["Array", "Integers", "Objects", "boxed"]
+__all__ = ["Array", "Integers", "Objects", "boxed", "expect_finite"]

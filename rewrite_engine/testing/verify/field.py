@@ -15,7 +15,7 @@ import numpy as np
 
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, apply, convert, element
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
-from rewrite_engine.testing.verify.elements import Array, Integers
+from rewrite_engine.testing.verify.elements import Array, Integers, expect_finite
 from rewrite_engine.testing.verify.interpreter import Undecided
 
 PRIME = (1 << 31) - 1
@@ -53,13 +53,8 @@ class Field(Integers):
         self.rounded = self.random = self.divided = False
         self.degree = 1
 
-    def constant(self, value: Any, dtype: str) -> Array:
-        array = np.asarray(value)
-        if not is_float(dtype):
-            return array.astype(numpy_dtype(dtype))
-        wide = array.astype(np.float64)
-        if not np.isfinite(wide).all():
-            raise Undecided("a constant is not finite")
+    def floats(self, wide: Array) -> Array:
+        expect_finite(wide)
         return np.array([self._element(v) for v in wide.reshape(-1)], np.int64).reshape(wide.shape)
 
     def _element(self, value: float) -> int:

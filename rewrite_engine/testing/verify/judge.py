@@ -174,15 +174,21 @@ def _exact(case: Case, seed: int, verdict: Verdict) -> None:
 
 
 def _run(case: Case, program: Program, graph: Graph, drawn: Mapping[str, Any], algebra: Any) -> list[Any]:
-    held = dict(drawn)
     for name, array in graph.constants.items():
-        kind = graph.inputs.get(name)
         written = case.literal.get(name)
         if written is not None:
             algebra.rounded |= not np.all(written[0] == array.astype(np.float64))
         precise = case.sides.precise.get(name)
         if precise is not None:
             algebra.rounded |= not np.array_equal(precise, array.astype(np.float64))
+    return computed(program, graph, drawn, algebra)
+
+
+def computed(program: Program, graph: Graph, drawn: Mapping[str, Any], algebra: Any) -> list[Any]:
+    """What a side computes in an algebra, given the elements of its run-time inputs. Raises `Undecided`."""
+    held = dict(drawn)
+    for name, array in graph.constants.items():
+        kind = graph.inputs.get(name)
         held[name] = algebra.constant(array, kind.dtype if kind is not None else array.dtype.name)
     return interpreter.run(program, arguments(graph, held), algebra)
 
@@ -369,4 +375,4 @@ def _say(
     verdict.difference = Difference(kind, message, dict(drawn), output, left[output], right[output])
 
 
-__all__ = ["Case", "Difference", "Verdict", "case_of", "compare", "judge", "rejudge", "runtime_inputs"]
+__all__ = ["Case", "Difference", "Verdict", "case_of", "compare", "computed", "judge", "rejudge", "runtime_inputs"]

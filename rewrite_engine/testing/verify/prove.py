@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
-from rewrite_engine.testing.verify import inputs, interpreter
+from rewrite_engine.testing.verify import inputs
 from rewrite_engine.testing.verify.elements import Array
 from rewrite_engine.testing.verify.interpreter import Undecided
-from rewrite_engine.testing.verify.judge import case_of, runtime_inputs
+from rewrite_engine.testing.verify.judge import case_of, computed, runtime_inputs
 from rewrite_engine.testing.verify.plan import Plan
-from rewrite_engine.testing.verify.sides import Graph, Sides, arguments
+from rewrite_engine.testing.verify.sides import Sides
 from rewrite_engine.testing.verify.symbolic import MOST_ELEMENTS, Symbolic
 
 SECONDS = 2.0
@@ -47,10 +47,8 @@ def prove(sides: Sides, plan: Plan, seed: int, seconds: float = SECONDS) -> Proo
     for name, kind in runtime.items():
         held[name] = plain[name] if name in case.small else algebra.input(name, plain[name].shape, kind.dtype)
     try:
-        left, right = (
-            interpreter.run(program, _arguments(graph, held, algebra), algebra)
-            for program, graph in ((case.left, sides.left), (case.right, sides.right))
-        )
+        left = computed(case.left, sides.left, held, algebra)
+        right = computed(case.right, sides.right, held, algebra)
         unlike = [
             _unlike(algebra, a, b)
             for one, other in zip(left, right, strict=True)
@@ -72,14 +70,6 @@ def prove(sides: Sides, plan: Plan, seed: int, seconds: float = SECONDS) -> Proo
         return Proof("open", why="constants are rounded")
     model = checker.model()
     return Proof("apart", drawn={name: _values(model, held[name], runtime[name].dtype) for name in runtime})
-
-
-def _arguments(graph: Graph, held: Mapping[str, Any], algebra: Symbolic) -> list[Any]:
-    known = dict(held)
-    for name, array in graph.constants.items():
-        kind = graph.inputs.get(name)
-        known[name] = algebra.constant(array, kind.dtype if kind is not None else array.dtype.name)
-    return arguments(graph, known)
 
 
 def _unlike(algebra: Symbolic, a: Any, b: Any) -> Any:

@@ -105,11 +105,7 @@ class Rational(Objects):
         self.seed = seed
         self.rounded = self.random = self.undefined = False
 
-    def constant(self, value: Any, dtype: str) -> Array:
-        array = np.asarray(value)
-        if not is_float(dtype):
-            return array.astype(numpy_dtype(dtype))
-        wide = array.astype(np.float64)
+    def floats(self, wide: Array) -> Array:
         self.rounded |= not all(is_simple(v) for v in wide.reshape(-1).tolist())
         return _objects(wide)
 

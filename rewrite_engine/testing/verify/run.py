@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rewrite_engine.language import load
 from rewrite_engine.language.core import CoreRule, RuleSet
+from rewrite_engine.testing.in_file import own_rules
 from rewrite_engine.testing.verify import guards, instance
 from rewrite_engine.testing.verify.draws import Seeded
 from rewrite_engine.testing.verify.field import PRIME
@@ -61,12 +62,7 @@ def verify_file(path: str | Path, options: Options = Options()) -> Report:
 def verify(rules: RuleSet, options: Options = Options(), names: Sequence[str] = ()) -> Report:
     """Verifies the rules and composites of the file that was loaded last; only those of `names` where given."""
     here = list(rules.sources)[-1]
-    own = [
-        rule
-        for rule in rules.rules
-        if rule.span.file == here and rule.kind in ("rule", "composite") and not rule.defines
-        if not names or rule.name in names
-    ]
+    own = [rule for rule in own_rules(rules) if not names or rule.name in names]
     known = cache(lambda: witnesses(rules))
     return Report(here, tuple(verify_rule(rules, rule, options, known) for rule in own))
 

@@ -16,7 +16,7 @@ import numpy as np
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, apply, convert
 from rewrite_engine.loops.dtypes import is_float, is_integer, numpy_dtype
-from rewrite_engine.testing.verify.elements import Array, Objects
+from rewrite_engine.testing.verify.elements import Array, Objects, boxed, expect_finite
 from rewrite_engine.testing.verify.field import FUNCTIONS, is_simple
 from rewrite_engine.testing.verify.interpreter import Undecided
 
@@ -57,13 +57,8 @@ class Symbolic(Objects):
             found[k] = make(f"{name}[{k}]")
         return found.reshape(shape)
 
-    def constant(self, value: Any, dtype: str) -> Array:
-        array = np.asarray(value)
-        if not is_float(dtype):
-            return array.astype(numpy_dtype(dtype))
-        wide = array.astype(np.float64)
-        if not np.isfinite(wide).all():
-            raise Undecided("a constant is not finite")
+    def floats(self, wide: Array) -> Array:
+        expect_finite(wide)
         self.rounded |= not all(is_simple(v) for v in wide.reshape(-1).tolist())
         return self._each(lambda v: self._real(Fraction(v)), wide)
 
@@ -130,11 +125,7 @@ class Symbolic(Objects):
 
     def _each(self, function: Callable[..., Any], *args: Any) -> Array:
         found = np.frompyfunc(function, len(args), 1)(*args)
-        if isinstance(found, np.ndarray):
-            return found
-        boxed = np.empty((), object)
-        boxed[()] = found
-        return boxed
+        return found if isinstance(found, np.ndarray) else boxed(found, object)
 
     def _real(self, value: Fraction) -> Any:
         return self.z3.Q(value.numerator, value.denominator)

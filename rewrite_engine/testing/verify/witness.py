@@ -6,14 +6,14 @@ In: a rule set. Out: per rule and variant, what was known of the matches that he
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from rewrite_engine.language.core import CoreRule, Facts, RuleSet, Variant
 from rewrite_engine.language.program import Check, Match, Program
 from rewrite_engine.operators.dtypes import is_float
+from rewrite_engine.testing.coverage import with_checks
 from rewrite_engine.testing.in_file import own_tests, run_case
 from rewrite_engine.testing.verify.candidate import SIZES, Candidate, numbers, start
 from rewrite_engine.testing.verify.draws import Source, chance, choice
@@ -26,26 +26,18 @@ Witnesses = Mapping[tuple[str, int], Sequence[Facts]]
 def witnesses(rules: RuleSet) -> Witnesses:
     """The matches that held in the file's own tests, each once, in the order in which they were met."""
     found: dict[tuple[str, int], list[Facts]] = defaultdict(list)
-    noting = replace(rules, rules=tuple(_noting(rule, found) for rule in rules.rules))
-    _, tests = own_tests(rules)
-    for case in tests:
-        run_case(noting, case)
-    return found
 
-
-def _noting(rule: CoreRule, found: Mapping[tuple[str, int], list[Facts]]) -> CoreRule:
-    """The rule, with a last check that notes that a match holds."""
-
-    def noting(variant: Variant) -> Variant:
-        program = variant.program
-        assert isinstance(program, Program)
-
+    def noting(rule: CoreRule, variant: Variant, program: Program) -> Iterable[Check]:
         def held(match: Match) -> None:
             found[rule.name, variant.index].append(match.facts)
 
-        return replace(variant, program=replace(program, checks=(*program.checks, Check(rule.span, held))))
+        return (*program.checks, Check(rule.span, held))
 
-    return replace(rule, variants=tuple(map(noting, rule.variants)))
+    noted = with_checks(rules, noting)
+    _, tests = own_tests(rules)
+    for case in tests:
+        run_case(noted, case)
+    return found
 
 
 def near(plan: Plan, source: Source, facts: Facts) -> Candidate:
