@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rewrite_engine.loops import execute
 from rewrite_engine.loops.build import Builder, Tensor, normalized
+from rewrite_engine.loops.build_scan import scan
 from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.expr import call, maximum, minimum, select
@@ -212,9 +213,41 @@ def _scatter(draw, builder: Builder, x: Tensor, _) -> Tensor | None:
     )  # fmt: skip
 
 
+def _scan(draw, builder: Builder, x: Tensor, tensors) -> Tensor | None:
+    """A few random steps in a scan: over elements of x or by count, ended by a condition or not, nested or not."""
+    if x.dtype == "bool" or len(builder._outer) > 1:
+        return None
+    conditional = draw(st.integers(0, 3)) == 0
+    sliced = [x] if x.rank and not conditional and draw(st.booleans()) else []
+    count = x.shape[0] if sliced else draw(st.integers(0, 4))
+    initial = [draw(st.sampled_from([t for t in tensors if t.dtype != "bool"]))] if draw(st.integers(0, 3)) else []
+    if conditional:
+        number = builder.constant(np.array(draw(st.integers(0, 4)), np.int64))
+        initial = [builder.map(lambda v: v < 3, number), number, *initial]
+
+    def step(parts: list[Tensor], now: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        own = [*(tensors[-1:] if draw(st.booleans()) else []), *parts, *now[2 * conditional :]] or [tensors[-1]]
+        for _ in range(draw(st.integers(1, 3))):
+            made = draw(st.sampled_from(STEPS))(draw, builder, draw(st.sampled_from(own)), own)
+            own += [] if made is None else [made]
+        following = []
+        for before in now[2 * conditional :]:
+            alike = [t for t in own if (t.shape, t.dtype) == (before.shape, before.dtype)]
+            following.append(draw(st.sampled_from(alike)))
+        if conditional:
+            number = builder.map(lambda v: v + 1, now[1])
+            following = [builder.map(lambda v: v < 3, number), number, *following]
+            return following, []
+        return following, [own[-1]] if own[-1].size * max(count, 1) <= MOST_ELEMENTS else []
+
+    backwards = [draw(st.booleans())]
+    finals, wholes = scan(builder, count, step, initial, sliced, backwards[: len(sliced)], conditional=conditional)
+    return draw(st.sampled_from([*wholes, *finals[2 * conditional :], x]))
+
+
 STEPS = (
     _unary, _unary, _binary, _binary, _reshape, _reshape, _transpose, _slice, _pad, _concat, _reduce, _matmul, _batched,
-    _window, _window, _gather, _scatter,
+    _window, _window, _gather, _scatter, _scan,
 )  # fmt: skip
 MOVEMENTS = (_reshape, _transpose, _slice, _pad, _pad, _concat, _gather)
 REDUCTIONS = (_reduce, _matmul, _batched, _window, _unary, _binary, _binary, _transpose, _reshape)

@@ -31,6 +31,7 @@ from rewrite_engine.loops.build_c import (
 from rewrite_engine.loops.compiler import compiler_version
 from rewrite_engine.loops.compose import compose
 from rewrite_engine.loops.compute import Program
+from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c import NotEmitted, emit, host_operators
 from rewrite_engine.loops.emit_c.staging import trimmed
 from rewrite_engine.loops.expr import call, cast, maximum, minimum, select
@@ -258,6 +259,22 @@ def test_floats_out_of_range_become_the_least_integer():
         x = builder.input(values.shape, dtype)
         program = builder.program([builder.map(lambda u, to=to: cast(u, to), x, dtype=to) for to in ("int32", "int64")])
         check([(program, [values.astype(dtype)])])
+
+
+@pytest.mark.parametrize("source", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("target", ["uint4", "int4", "uint2", "int2"])
+def test_what_is_beyond_a_small_integer_keeps_its_low_bits(source, target):
+    wide = np.array([-20, -9, -8, -1, 0, 1, 3, 7, 8, 15, 16, 31, 100])
+    given = np.maximum(wide, 0 if source == "uint8" else -20).astype(numpy_dtype(source))
+    builder = Builder()
+    x = builder.input(given.shape, source)
+    program, inputs = builder.program([builder.map(lambda v: cast(v, target), x, dtype=target, lift=False)]), [given]
+    (found,) = run_numpy(program, inputs)
+    bits = int(target[-1])
+    low = given.astype(np.int64) % (1 << bits)
+    signed = low - (1 << bits) * (low >= 1 << (bits - 1)) if target.startswith("int") else low
+    np.testing.assert_array_equal(found.astype(np.int64), signed)
+    check([(program, inputs)])
 
 
 def test_nan_goes_through_extrema():

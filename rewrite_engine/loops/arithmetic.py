@@ -19,7 +19,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def convert(value: Array, dtype: str, saturate: bool = True) -> Array:
-    """The elements as `dtype`. Floats become integers by truncation, and true where they are not 0 as bool."""
+    """The elements as `dtype`. Floats become integers by truncation, and true where they are not 0 as bool.
+
+    What is beyond int2, uint2, int4 or uint4 keeps its low bits.
+    """
     target = numpy_dtype(dtype)
     if value.dtype == target:
         return value
@@ -28,8 +31,9 @@ def convert(value: Array, dtype: str, saturate: bool = True) -> Array:
             return np.asarray(value != 0)
         if dtype.startswith(("float8", "float4")) and saturate:
             return _saturated(value.astype(np.float32), dtype).astype(target)
-        if dtype in ("int2", "uint2", "int4", "uint4") and not np.issubdtype(value.dtype, np.floating):
-            return value.astype(np.int64).astype(target)
+        if dtype in ("int2", "uint2", "int4", "uint4"):  # the low bits, also of floats out of range
+            whole = value if np.issubdtype(value.dtype, np.integer) else value.astype(np.float64)
+            return whole.astype(np.int64).astype(target)
         return value.astype(target)
 
 

@@ -6,14 +6,25 @@ An operator is a function of a `Builder`, its input tensors and its attributes t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rewrite_engine.loops.checks import IN_RANGE, Check
-from rewrite_engine.loops.compute import COMBINES, Buffer, Compute, Host, Iter, Program, Statement, needed
+from rewrite_engine.loops.compute import (
+    COMBINES,
+    Buffer,
+    Compute,
+    Host,
+    Iter,
+    Program,
+    Statement,
+    names_of,
+    needed,
+)
 from rewrite_engine.loops.dtypes import INDEX, LOW_PRECISION, numpy_dtype
 from rewrite_engine.loops.expr import Expr, Scalar, accumulator, cast, const, land, load, lor, maximum, select, wrap
 from rewrite_engine.loops.index import flatten, unflatten
@@ -73,6 +84,7 @@ class Builder:
         self.statements: list[Statement] = []
         self._inputs: list[str] = []
         self._known: dict[str, np.ndarray] = {}
+        self._outer: list[list[Statement]] = []  # of the scans that are being built
         self._counts: dict[str, int] = {}
         self._checks: list[Check] = []
         self._operator = ""
@@ -107,10 +119,10 @@ class Builder:
         `reduce` are the extents of the reduction iterators r. The result is cast to `dtype` (by default the type of
         what `post`, or else `f`, returns; int64 for an index).
         """
-        parallel = tuple(Iter(self._name("i"), extent) for extent in map(int, shape))
+        parallel = tuple(self.iterator(extent, "parallel") for extent in map(int, shape))
         if any(it.extent < 0 for it in parallel):
             raise Unsupported(f"a result of shape {[it.extent for it in parallel]}")
-        reduction = tuple(Iter(self._name("r"), extent, "reduction") for extent in map(int, reduce))
+        reduction = tuple(self.iterator(extent, "reduction") for extent in map(int, reduce))
         if any(it.extent < 0 for it in reduction):
             raise Unsupported(f"a reduction over {[it.extent for it in reduction]} elements")
         if combine is None and (reduction or post is not None):
@@ -129,7 +141,7 @@ class Builder:
                 body = cast(body, target)
             else:
                 epilogue = cast(accumulator(body.dtype) if epilogue is None else epilogue, target)
-        out = self._tensor("t", (it.extent for it in parallel), target)
+        out = self.declare((it.extent for it in parallel), target)
         self.statements.append(Compute(out.name, parallel + reduction, indices, body, combine, epilogue))
         return out
 
@@ -147,12 +159,12 @@ class Builder:
         """
         if combine != "set" and combine not in COMBINES:
             raise ValueError(f"unknown combine {combine!r}; expected set or one of {', '.join(COMBINES)}")
-        iters = tuple(Iter(self._name("i"), extent) for extent in map(int, shape))
+        iters = tuple(self.iterator(extent, "parallel") for extent in map(int, shape))
         indices = tuple(it.expr for it in iters)
         where = tuple(wrap(position, INDEX) for position in index(*indices))
         if len(where) != initial.rank:
             raise Unsupported(f"{len(where)} positions for a tensor of {initial.rank} axes")
-        out = self._tensor("t", initial.shape, initial.dtype)
+        out = self.declare(initial.shape, initial.dtype)
         body = cast(f(*indices), initial.dtype)
         self.statements.append(Compute(out.name, iters, where, body, combine, None, initial.name))
         return out
@@ -165,10 +177,33 @@ class Builder:
         **attributes: bool | int | float | str,
     ) -> list[Tensor]:
         """A named operator of `host.HOST_OPERATORS` on whole tensors; `outputs` are (shape, dtype)."""
-        results = [self._tensor("t", shape, dtype) for shape, dtype in outputs]
+        results = [self.declare(shape, dtype) for shape, dtype in outputs]
         names = tuple(tensor.name for tensor in results)
         self.statements.append(Host(name, tuple(tensor.name for tensor in inputs), names, attributes))
         return results
+
+    @contextmanager
+    def inside(self) -> Iterator[list[Statement]]:
+        """Statements added within go to the list that it gives, which is for a scan's steps."""
+        self._outer.append(self.statements)
+        self.statements = []
+        try:
+            yield self.statements
+        finally:
+            self.statements = self._outer.pop()
+
+    def declare(self, shape: Iterable[int], dtype: str) -> Tensor:
+        """A new tensor that a statement still has to compute."""
+        return self._tensor("t", shape, dtype)
+
+    def iterator(self, extent: int, kind: str) -> Iter:
+        """A new iterator: i0 (parallel), r0 (reduction), s0 (scan)."""
+        return Iter(self._name({"parallel": "i", "reduction": "r", "scan": "s"}[kind]), extent, kind)
+
+    @property
+    def checked(self) -> list[str]:
+        """The tensors that checks look at."""
+        return [check.tensor for check in self._checks]
 
     def enter(self, operator: str, operands: Iterable[Tensor | None]) -> None:
         """The operator whose statements follow, as checks name it."""
@@ -305,7 +340,8 @@ class Builder:
                 return source[tensor.name]
         if tensor.name in self._inputs:
             raise NeedsValue(tensor)
-        statements = tuple(needed(self.statements, (tensor.name,)))
+        everything = [statement for statements in (*self._outer, self.statements) for statement in statements]
+        statements = tuple(needed(everything, (tensor.name,)))
         written = {name for statement in statements for name in statement.outputs}
         for name in dict.fromkeys(name for statement in statements for name in statement.reads):
             if name not in written and name not in self.constants and name not in self._known:
@@ -333,9 +369,9 @@ class Builder:
             is_source = tensor.name in self._inputs or tensor.name in self.constants
             copied = self.move(tensor, tensor.shape, lambda *i: i) if is_source or tensor.name in names else tensor
             names.append(copied.name)
-        wanted = (*names, *(check.tensor for check in self._checks))
+        wanted = (*names, *self.checked)
         statements = tuple(needed(self.statements, wanted))
-        used = {name for statement in statements for name in (*statement.reads, *statement.outputs)} | {*self._inputs}
+        used = {*self._inputs, *names_of(statements)}
         tensors: Mapping[str, Buffer] = {name: buffer for name, buffer in self.tensors.items() if name in used}
         constants = {name: array for name, array in self.constants.items() if name in used}
         return Program(tuple(self._inputs), tuple(names), tensors, constants, statements, tuple(self._checks))

@@ -31,7 +31,8 @@ from rewrite_engine.loops.compiler import (
 from rewrite_engine.loops.compute import Buffer
 from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.emit_c.formats import format_code
-from rewrite_engine.loops.emit_c.source import ALIGNMENT, CSource
+from rewrite_engine.loops.emit_c.source import CSource
+from rewrite_engine.loops.emit_c.steps import ALIGNMENT
 
 __all__ = [
     "FLAGS", "SANITIZERS", "CallSequence", "CompiledKernel", "CompilerFailed", "Library", "NoCompiler", "aligned",

@@ -11,8 +11,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from rewrite_engine.loops.checks import IN_RANGE
-from rewrite_engine.loops.compute import Compute, Program, Statement, needed, readers, substitution
+from rewrite_engine.loops.compute import (
+    Compute,
+    Program,
+    Scan,
+    Statement,
+    names_of,
+    needed,
+    readers,
+    substitution,
+    walk,
+)
 from rewrite_engine.loops.contraction import contraction, is_windowed
 from rewrite_engine.loops.dtypes import is_float
 from rewrite_engine.loops.expr import Expr, accumulator, const, loads, postorder, substitute
@@ -35,22 +47,35 @@ MOST_REPEATS = 2
 
 def compose(program: Program) -> Program:
     """The same inputs, outputs and numbers with fewer statements and temporaries."""
-    outputs = program.wanted
-    statements = list(needed(_fold_constants(program), outputs))
+    numbers = {name: array for name, array in program.constants.items() if array.size == 1}
+    return with_statements(program, _composed(program.statements, program.wanted, numbers))
+
+
+def _composed(
+    statements: Sequence[Statement], outputs: Sequence[str], numbers: Mapping[str, np.ndarray]
+) -> list[Statement]:
+    """Fewer statements for the same `outputs`, those of a scan among themselves."""
+    statements = list(needed(_fold_constants(statements, numbers), outputs))
     statements = list(needed(_inline(statements, frozenset(outputs)), outputs))
     statements = _epilogues(statements, outputs)
     statements = [split_iterators(s) if isinstance(s, Compute) else s for s in statements]
     statements = _epilogues(statements, outputs)
-    return with_statements(program, statements)
+    return [
+        replace(s, statements=tuple(_composed(s.statements, (*s.wanted, *outputs), numbers)))
+        if isinstance(s, Scan)
+        else s
+        for s in statements
+    ]
 
 
 def with_statements(program: Program, statements: Sequence[Statement]) -> Program:
     """The program with other statements, without those and the tensors that its outputs do not need."""
-    passed = {s.out for s in statements if isinstance(s, Compute) and s.body.op == "const" and s.body.value == IN_RANGE}
+    passed = {
+        s.out for s in walk(statements) if isinstance(s, Compute) and s.body.op == "const" and s.body.value == IN_RANGE
+    }
     checks = tuple(check for check in program.checks if check.tensor not in passed)
     kept = tuple(needed(statements, (*program.outputs, *(check.tensor for check in checks))))
-    used = {*program.inputs, *program.outputs}
-    used.update(name for statement in kept for name in (*statement.reads, *statement.outputs))
+    used = {*program.inputs, *program.outputs, *names_of(kept)}
     tensors = {name: buffer for name, buffer in program.tensors.items() if name in used}
     constants = {name: array for name, array in program.constants.items() if name in used}
     return Program(program.inputs, program.outputs, tensors, constants, kept, checks)
@@ -68,9 +93,8 @@ def is_movement(body: Expr) -> bool:
     return True
 
 
-def _fold_constants(program: Program) -> list[Statement]:
+def _fold_constants(statements: Sequence[Statement], numbers: Mapping[str, np.ndarray]) -> list[Statement]:
     """c[0] => the number, for constants of one element."""
-    numbers = {name: array for name, array in program.constants.items() if array.size == 1}
 
     def number(node: Expr) -> Expr | None:
         if node.name not in numbers:
@@ -78,7 +102,7 @@ def _fold_constants(program: Program) -> list[Statement]:
         element = numbers[node.name].reshape(())[()]
         return const(float(element) if is_float(node.dtype) else int(element), node.dtype)
 
-    return [_mapped(s, number) if isinstance(s, Compute) else s for s in program.statements]
+    return [_mapped(s, number) if isinstance(s, Compute) else s for s in statements]
 
 
 def _mapped(compute: Compute, on_load: object) -> Compute:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Iter:
-    """An iterator over 0 .. extent-1; `kind` is "parallel" or "reduction"."""
+    """An iterator over 0 .. extent-1; `kind` is "parallel", "reduction" or "scan"."""
 
     name: str
     extent: int
@@ -107,7 +107,88 @@ class Host:
         return self.inputs
 
 
-Statement = Compute | Host
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`part` is one element along the first axis of `whole`; step k takes element k, from the last where `backwards`.
+
+    An element may be read (of a tensor that is there) or written (of a result of the scan).
+    """
+
+    part: str
+    whole: str
+    backwards: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A value that goes from step to step: `now` within a step, `initial` before the first.
+
+    Each step computes `following`; `final` holds it after the last step (or what `initial` holds, without a step).
+    """
+
+    now: str
+    initial: str
+    following: str
+    final: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """`statements` run `count` times, one step after the other.
+
+    Steps read elements of `sliced`, the values `carried` so far, and any tensor from outside; they write elements of
+    `stacked`, no two the same one. A `following` is computed by a statement of the step. Where it is `conditional`, the
+    first carried value, a bool, says before each step whether there is one. The names inside are those of the program,
+    and nothing outside reads them but through results.
+    """
+
+    step: Iter
+    sliced: tuple[Slice, ...]
+    carried: tuple[Carry, ...]
+    statements: tuple[Statement, ...]
+    stacked: tuple[Slice, ...]
+    conditional: bool = False
+
+    @property
+    def count(self) -> int:
+        """The most steps that there are."""
+        return self.step.extent
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (*(carry.final for carry in self.carried), *(piece.whole for piece in self.stacked))
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The names that only a step knows."""
+        given = (*(piece.part for piece in self.sliced), *(carry.now for carry in self.carried))
+        return (*given, *(name for s in walk(self.statements) for name in s.outputs))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """What each step must compute."""
+        return (*(carry.following for carry in self.carried), *(piece.part for piece in self.stacked))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the tensors it reads from outside, in the order of their first use."""
+        given = (*(piece.whole for piece in self.sliced), *(carry.initial for carry in self.carried))
+        own = set(self.inside)
+        captured = (name for statement in self.statements for name in statement.reads if name not in own)
+        return tuple(dict.fromkeys((*given, *captured)))
+
+
+Statement = Compute | Host | Scan
+
+
+def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements and those inside them, each scan before what is inside it."""
+    pending = list(statements)[::-1]
+    while pending:
+        statement = pending.pop()
+        yield statement
+        if isinstance(statement, Scan):
+            pending += statement.statements[::-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +222,17 @@ def substitution(iters: Sequence[Iter], indices: Sequence[Expr]) -> dict[Expr, E
     return {it.expr: index for it, index in zip(iters, indices, strict=True) if it.extent != 1}
 
 
+def names_of(statements: Iterable[Statement]) -> set[str]:
+    """Every tensor that the statements, and those inside them, read or write."""
+    found: set[str] = set()
+    for statement in walk(statements):
+        found.update(statement.reads)
+        found.update(statement.outputs)
+        if isinstance(statement, Scan):
+            found.update(statement.inside)
+    return found
+
+
 def readers(statements: Sequence[Statement]) -> dict[str, list[Statement]]:
     """The statements that read each tensor, in order."""
     found: dict[str, list[Statement]] = {}
@@ -151,10 +243,15 @@ def readers(statements: Sequence[Statement]) -> dict[str, list[Statement]]:
 
 
 def needed(statements: Sequence[Statement], outputs: Sequence[str]) -> Iterator[Statement]:
-    """The statements that `outputs` depend on, in order."""
+    """The statements that `outputs` depend on, in order; `outputs` may be names within a scan."""
     wanted, kept = set(outputs), []
     for statement in reversed(statements):
-        if not wanted.isdisjoint(statement.outputs):
+        inner = statement.inside if isinstance(statement, Scan) else ()
+        if not wanted.isdisjoint(statement.outputs) or not wanted.isdisjoint(inner):
+            if isinstance(statement, Scan):
+                statement = replace(
+                    statement, statements=tuple(needed(statement.statements, (*statement.wanted, *outputs)))
+                )
             kept.append(statement)
             wanted.update(statement.reads)
     return reversed(kept)

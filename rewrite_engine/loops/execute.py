@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, Array, convert
-from rewrite_engine.loops.compute import Compute, Host, Program
+from rewrite_engine.loops.compute import Compute, Host, Program, Scan, Slice, Statement
 from rewrite_engine.loops.contraction import contraction, is_windowed, multiply
 from rewrite_engine.loops.dtypes import INDEX, identity, numpy_dtype
 from rewrite_engine.loops.expr import Expr, accumulator, loads, postorder
@@ -41,9 +41,19 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
         _check(program, role, names, arrays)
     env = {name: np.asarray(array, order="C") for name, array in zip(program.inputs, inputs, strict=True)}
     env.update((name, np.asarray(array, order="C")) for name, array in program.constants.items())
-    results = dict(zip(program.outputs, outputs, strict=True))
+    _run(program, program.statements, last_uses(program), env, dict(zip(program.outputs, outputs, strict=True)))
+
+
+def _run(
+    program: Program,
+    statements: Sequence[Statement],
+    uses: Sequence[tuple[str, ...]],
+    env: dict[str, Array],
+    results: Mapping[str, Array],
+) -> None:
+    """The statements in order; what is in `results` goes there, and `uses` says what each one uses last."""
     checked = program.checked
-    for statement, dead in zip(program.statements, last_uses(program), strict=True):
+    for statement, dead in zip(statements, uses, strict=True):
         for name in statement.outputs:
             given = results.get(name)
             buffer = program.tensors[name]
@@ -53,6 +63,8 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
             run_compute(statement, env, env[statement.out])
             if statement.out in checked:
                 checked[statement.out].verify(int(env[statement.out]))
+        elif isinstance(statement, Scan):
+            _scan(program, statement, env)
         else:
             _run_host(statement, env)
         for name in statement.outputs:
@@ -62,12 +74,45 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
             del env[name]
 
 
+def _scan(program: Program, scan: Scan, env: Mapping[str, Array]) -> None:
+    """Step after step; each makes new arrays of what it carries, or writes them where they are stacked."""
+    uses = last_uses_within(scan)
+    carried = {carry.now: env[carry.initial] for carry in scan.carried}
+    for step in range(scan.count):
+        if scan.conditional and not carried[scan.carried[0].now]:
+            break
+        here = {**env, **carried}
+        for piece in scan.sliced:
+            here[piece.part] = _element(env, piece, step)
+        _run(program, scan.statements, uses, here, {piece.part: _element(env, piece, step) for piece in scan.stacked})
+        carried = {carry.now: here[carry.following] for carry in scan.carried}
+    for carry in scan.carried:
+        env[carry.final][...] = carried[carry.now]
+
+
+def _element(env: Mapping[str, Array], piece: Slice, step: int) -> Array:
+    """The view of a step's element (with an ellipsis: of a vector too)."""
+    whole = env[piece.whole]
+    return whole[(len(whole) - 1 - step if piece.backwards else step), ...]
+
+
 def last_uses(program: Program) -> list[tuple[str, ...]]:
     """For each statement, the temporaries that no later statement reads (its own outputs included, when none does)."""
     kept = {*program.inputs, *program.outputs, *program.constants}
+    return _last_uses(program.statements, kept)
+
+
+def last_uses_within(scan: Scan) -> list[tuple[str, ...]]:
+    """As `last_uses`, for the statements of a step: what they compute and the step does not hand on."""
+    own = {name for statement in scan.statements for name in statement.outputs}
+    read = {name for statement in scan.statements for name in statement.reads}
+    return _last_uses(scan.statements, (read - own) | {*scan.wanted})
+
+
+def _last_uses(statements: Sequence[Statement], kept: Collection[str]) -> list[tuple[str, ...]]:
     dead: list[tuple[str, ...]] = []
     seen: set[str] = set()
-    for statement in reversed(program.statements):
+    for statement in reversed(statements):
         names = [name for name in dict.fromkeys((*statement.outputs, *statement.reads)) if name not in kept]
         dead.append(tuple(name for name in names if name not in seen))
         seen.update(names)
@@ -76,14 +121,26 @@ def last_uses(program: Program) -> list[tuple[str, ...]]:
 
 def workspace_bytes(program: Program) -> int:
     """The peak of bytes of temporaries live at once, each rounded up to 64; inputs, outputs and constants excluded."""
-    live = peak = 0
     sizes = {
         name: -(-buffer.size * numpy_dtype(buffer.dtype).itemsize // 64) * 64
         for name, buffer in program.tensors.items()
     }
-    for statement, dead in zip(program.statements, last_uses(program), strict=True):
-        live += sum(sizes[name] for name in statement.outputs if name not in program.outputs)
-        peak = max(peak, live)
+    return _peak(program.statements, last_uses(program), sizes, {*program.outputs})
+
+
+def _peak(
+    statements: Sequence[Statement], uses: Sequence[tuple[str, ...]], sizes: Mapping[str, int], given: Collection[str]
+) -> int:
+    """The peak of a sequence of statements; that of a scan has what goes from step to step twice."""
+    live = peak = 0
+    for statement, dead in zip(statements, uses, strict=True):
+        live += sum(sizes[name] for name in statement.outputs if name not in given)
+        inner = 0
+        if isinstance(statement, Scan):
+            parts = {piece.part for piece in statement.stacked}
+            inner = _peak(statement.statements, last_uses_within(statement), sizes, parts)
+            inner += sum(sizes[carry.now] for carry in statement.carried)
+        peak = max(peak, live + inner)
         live -= sum(sizes[name] for name in dead)
     return peak
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, Array, apply, convert, element
-from rewrite_engine.loops.compute import Compute, Program
+from rewrite_engine.loops.compute import Compute, Program, Scan, Statement
 from rewrite_engine.loops.dtypes import identity, numpy_dtype
 from rewrite_engine.loops.expr import Expr, accumulator, postorder
 from rewrite_engine.loops.host import HOST_OPERATORS
@@ -17,7 +17,13 @@ from rewrite_engine.loops.host import HOST_OPERATORS
 def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """As `execute.run`, but slowly."""
     env = {**dict(zip(program.inputs, inputs, strict=True)), **program.constants}
-    for statement in program.statements:
+    _run(program, program.statements, env)
+    for name, array in zip(program.outputs, outputs, strict=True):
+        array[...] = env[name]
+
+
+def _run(program: Program, statements: Sequence[Statement], env: dict[str, Array]) -> None:
+    for statement in statements:
         for name in statement.outputs:
             shape, dtype = program.tensors[name]
             env[name] = np.zeros(shape, numpy_dtype(dtype))
@@ -25,11 +31,27 @@ def run(program: Program, inputs: Sequence[Array], outputs: Sequence[Array]) -> 
             _compute(statement, env)
             if statement.out in program.checked:
                 program.checked[statement.out].verify(int(env[statement.out]))
+        elif isinstance(statement, Scan):
+            _scan(program, statement, env)
         else:
             values = HOST_OPERATORS[statement.name]([env[name] for name in statement.inputs], statement.attributes)
             env.update(zip(statement.outputs, values, strict=True))
-    for name, array in zip(program.outputs, outputs, strict=True):
-        array[...] = env[name]
+
+
+def _scan(program: Program, scan: Scan, env: dict[str, Array]) -> None:
+    for carry in scan.carried:
+        env[carry.now] = env[carry.initial]
+    for step in range(scan.count):
+        if scan.conditional and not env[scan.carried[0].now]:
+            break
+        for piece in scan.sliced:
+            env[piece.part] = env[piece.whole][scan.count - 1 - step if piece.backwards else step, ...]
+        _run(program, scan.statements, env)
+        for piece in scan.stacked:
+            env[piece.whole][scan.count - 1 - step if piece.backwards else step, ...] = env[piece.part]
+        env.update([(carry.now, env[carry.following]) for carry in scan.carried])
+    for carry in scan.carried:
+        env[carry.final][...] = env[carry.now]
 
 
 def _compute(compute: Compute, env: Mapping[str, Array]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rewrite_engine.loops.checks import Check
-from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program
+from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Scan, Slice, Statement, walk
 from rewrite_engine.loops.dtypes import identity
 from rewrite_engine.loops.expr import Expr, accumulator, const, postorder
 from rewrite_engine.loops.text import text
@@ -53,17 +53,48 @@ def render(program: Program) -> str:
         ("input", program.inputs),
         ("constant", tuple(program.constants)),
         ("output", program.outputs),
-        ("temporary", tuple(name for s in program.statements for name in s.outputs if name not in program.outputs)),
+        ("temporary", tuple(name for name in _written(program.statements) if name not in program.outputs)),
     )
     for role, names in groups:
         lines += [f"  {role} {name}: {_type(program.tensors[name])}" for name in names]
     for statement in program.statements:
-        lines.append("")
-        nodes = nest(statement) if isinstance(statement, Compute) else (Line(_host(statement)),)
-        if statement.outputs[0] in program.checked:
-            nodes = (*nodes, Line(_check(program.checked[statement.outputs[0]])))
-        lines += [f"  {line}" for line in lines_of(nodes)]
+        lines += ["", *(f"  {line}" for line in lines_of(_nodes(program, statement)))]
     return "\n".join(lines) + "\n"
+
+
+def _written(statements: Sequence[Statement]) -> Iterator[str]:
+    """What statements write, and what a step of a scan is given."""
+    for statement in walk(statements):
+        yield from statement.outputs
+        if isinstance(statement, Scan):
+            yield from (piece.part for piece in statement.sliced)
+            yield from (carry.now for carry in statement.carried)
+
+
+def _nodes(program: Program, statement: Statement) -> tuple[Node, ...]:
+    """A statement and its check."""
+    if isinstance(statement, Scan):
+        return _scan(program, statement)
+    nodes = nest(statement) if isinstance(statement, Compute) else (Line(_host(statement)),)
+    check = program.checked.get(statement.outputs[0])
+    return nodes if check is None else (*nodes, Line(_check(check)))
+
+
+def _scan(program: Program, scan: Scan) -> tuple[Node, ...]:
+    """A serial loop over steps, between copies of what is carried."""
+    before = [Line(f"{carry.now} = copy of {carry.initial}") for carry in scan.carried]
+    stop = [Line(f"stop unless {scan.carried[0].now}")] if scan.conditional else []
+    given = [Line(f"{piece.part} = element {_position(scan, piece)} of {piece.whole}") for piece in scan.sliced]
+    body = [node for statement in scan.statements for node in _nodes(program, statement)]
+    handed = [Line(f"element {_position(scan, piece)} of {piece.whole} = {piece.part}") for piece in scan.stacked]
+    following = [Line(f"{carry.now} = copy of {carry.following}") for carry in scan.carried]
+    after = [Line(f"{carry.final} = copy of {carry.now}") for carry in scan.carried]
+    loop = Loop(scan.step, "serial", (*stop, *given, *body, *handed, *following))
+    return (*before, loop, *after)
+
+
+def _position(scan: Scan, piece: Slice) -> str:
+    return f"{scan.count - 1} - {scan.step.name}" if piece.backwards else scan.step.name
 
 
 def nest(compute: Compute) -> tuple[Node, ...]:

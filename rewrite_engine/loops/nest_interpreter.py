@@ -19,12 +19,15 @@ from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, Array, apply, conver
 from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.dtypes import INDEX, numpy_dtype
 from rewrite_engine.loops.host import HOST_OPERATORS
-from rewrite_engine.loops.nest import Guard, Line, Node
+from rewrite_engine.loops.nest import Guard, Line, Loop, Node
 from rewrite_engine.loops.nest_parser import PrintedKernel
 
 _BIND = re.compile(r"(?:let )?(\w+): (\w+) = (.+)")
 _CHECK = re.compile(r"check (\w+): (.+), operand (\d+), (-?\d+) to (-?\d+)")
 _COPY = re.compile(r"(\w+) = copy of (\w+)")
+_STOP = re.compile(r"stop unless (\w+)")
+_TAKEN = re.compile(r"(\w+) = element (.+) of (\w+)")
+_HANDED = re.compile(r"element (.+) of (\w+) = (\w+)")
 _HOST = re.compile(r"(\w+(?:, \w+)*) = host (\w+)\(((?:\w+(?:, \w+)*)?); (.*)\)")
 _UPDATE = re.compile(r"(\w+)(\[.*?\])? (=|\+=|\*=|&=|\|=) (.+)")
 _JOIN = {"+=": "sum", "*=": "prod", "&=": "and", "|=": "or"}
@@ -71,7 +74,16 @@ def _body(state: _State, nodes: Sequence[Node]) -> None:
         else:
             for at in range(node.iterator.extent):
                 state.names[node.iterator.name] = (element(at, INDEX), INDEX)
+                if _stops(state, node):
+                    break
                 _body(state, node.body)
+
+
+def _stops(state: _State, loop: Loop) -> bool:
+    """Whether a loop begins with what ends it, and that says so."""
+    first = loop.body[0] if loop.body else None
+    found = _STOP.fullmatch(first.text) if isinstance(first, Line) else None
+    return found is not None and not bool(state.arrays[found[1]])
 
 
 def _statement(state: _State, text: str) -> None:
@@ -82,6 +94,12 @@ def _statement(state: _State, text: str) -> None:
         check.verify(int(state.arrays[found[1]]))
     elif found := _COPY.fullmatch(text):
         state.arrays[found[1]][...] = state.arrays[found[2]]
+    elif found := _TAKEN.fullmatch(text):
+        state.arrays[found[1]][...] = state.arrays[found[3]][int(_value(state, found[2])[0]), ...]
+    elif found := _HANDED.fullmatch(text):
+        state.arrays[found[2]][int(_value(state, found[1])[0]), ...] = state.arrays[found[3]]
+    elif _STOP.fullmatch(text):
+        pass  # asked where the loop begins
     elif found := _HOST.fullmatch(text):
         attributes = dict(_attribute(part) for part in found[4].split(", ") if part)
         operands = [state.arrays[name] for name in found[3].split(", ") if name]

@@ -15,7 +15,7 @@ import numpy as np
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import Array
 from rewrite_engine.loops.checks import Check
-from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Statement
+from rewrite_engine.loops.compute import Buffer, Carry, Compute, Host, Iter, Program, Scan, Slice, Statement, walk
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
 from rewrite_engine.loops.expr import Expr, intern, postorder
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 def to_json(program: Program) -> Json:
     """The program as JSON values (str, int, bool, None, lists, dicts); equal programs give equal values."""
-    computes = [statement for statement in program.statements if isinstance(statement, Compute)]
+    computes = [statement for statement in walk(program.statements) if isinstance(statement, Compute)]
     nodes = list(postorder(*(root for compute in computes for root in compute.roots)))
     number = {node: position for position, node in enumerate(nodes)}
     return {
@@ -66,6 +66,15 @@ def _statement_to_json(statement: Statement, number: Mapping[Expr, int]) -> Json
             "outputs": list(statement.outputs),
             "attributes": dict(statement.attributes),
         }
+    if isinstance(statement, Scan):
+        return {
+            "scan": [statement.step.name, statement.count],
+            "sliced": [list(astuple(piece)) for piece in statement.sliced],
+            "carried": [list(astuple(carry)) for carry in statement.carried],
+            "statements": [_statement_to_json(inner, number) for inner in statement.statements],
+            "stacked": [list(astuple(piece)) for piece in statement.stacked],
+            "conditional": statement.conditional,
+        }
     return {
         "out": statement.out,
         "iters": [[it.name, it.extent, it.kind] for it in statement.iters],
@@ -80,6 +89,16 @@ def _statement_to_json(statement: Statement, number: Mapping[Expr, int]) -> Json
 def _statement_from_json(data: Json, nodes: Sequence[Expr]) -> Statement:
     if "host" in data:
         return Host(data["host"], tuple(data["inputs"]), tuple(data["outputs"]), dict(data["attributes"]))
+    if "scan" in data:
+        name, count = data["scan"]
+        return Scan(
+            step=Iter(name, count, "scan"),
+            sliced=tuple(Slice(*row) for row in data["sliced"]),
+            carried=tuple(Carry(*row) for row in data["carried"]),
+            statements=tuple(_statement_from_json(inner, nodes) for inner in data["statements"]),
+            stacked=tuple(Slice(*row) for row in data["stacked"]),
+            conditional=data["conditional"],
+        )
     return Compute(
         out=data["out"],
         iters=tuple(Iter(name, extent, kind) for name, extent, kind in data["iters"]),

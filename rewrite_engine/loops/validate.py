@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rewrite_engine.loops.arithmetic import OPERATIONS, apply, convert, element
-from rewrite_engine.loops.compute import Compute, Host, Iter, Program
+from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Scan, Statement
 from rewrite_engine.loops.dtypes import INDEX
 from rewrite_engine.loops.expr import Expr, const, loads, postorder
 from rewrite_engine.loops.index import bounds, flatten, subtract, terms
@@ -50,25 +50,70 @@ def _faults(program: Program) -> Iterator[Fault]:
     for name, array in program.constants.items():
         if tuple(array.shape) != program.tensors[name].shape:
             yield Fault("type", name, f"the constant has shape {list(array.shape)}, expected {_shown(program, name)}")
-    for statement in program.statements:
-        where = statement.outputs[0]
-        for name in statement.reads:
+    yield from _sequence(program, program.statements, known, written)
+    for name in program.outputs:
+        if name not in written or name not in known:  # what a scan's steps write, nothing outside sees
+            yield Fault("written", name, "is an output that no statement writes")
+
+
+def _sequence(program: Program, statements: Sequence[Statement], known: set[str], written: set[str]) -> Iterator[Fault]:
+    """The faults of statements in order; what they write is added to `known` (readable after them) and `written`."""
+    for statement in statements:
+        where = next(iter(statement.outputs), "scan")
+        declared = True
+        for name in (*statement.reads, *statement.outputs):
             if name not in program.tensors:
-                yield Fault("name", where, f"reads {name}, which the program does not declare")
-            elif name not in known:
+                yield Fault("name", where, f"names {name}, which the program does not declare")
+                declared = False
+        for name in statement.reads:
+            if name in program.tensors and name not in known:
                 yield Fault("order", where, f"reads {name} before anything writes it")
         for name in statement.outputs:
             if name in known or name in written:
                 yield Fault("written", where, f"writes {name}, which is written already")
             written.add(name)
-        if isinstance(statement, Compute) and all(name in program.tensors for name in (where, *statement.reads)):
+        if isinstance(statement, Compute) and declared:
             yield from _compute(program, statement)
-        known.update(statement.outputs)
-        if isinstance(statement, Host) and not statement.outputs:
+        elif isinstance(statement, Scan) and declared:
+            yield from _scan(program, statement, known, written)
+        elif isinstance(statement, Host) and not statement.outputs:
             yield Fault("name", statement.name, "a host operator without a result")
-    for name in program.outputs:
-        if name not in written:
-            yield Fault("written", name, "is an output that no statement writes")
+        known.update(statement.outputs)
+
+
+def _scan(program: Program, scan: Scan, known: set[str], written: set[str]) -> Iterator[Fault]:
+    """A step reads what is there before it, computes all that it hands on, and every type fits."""
+    where = next(iter(scan.outputs), "scan")
+    given = [*(piece.part for piece in scan.sliced), *(carry.now for carry in scan.carried)]
+    strange = [name for name in (*given, *scan.wanted) if name not in program.tensors]
+    if strange:
+        yield Fault("name", where, f"names {strange[0]}, which the program does not declare")
+        return
+    for name in given:
+        if name in known or name in written:
+            yield Fault("written", where, f"a step is given {name}, which is written already")
+        written.add(name)
+    inner = {*known, *given}
+    yield from _sequence(program, scan.statements, inner, written)
+    made = {name for statement in scan.statements for name in statement.outputs}
+    for name in scan.wanted:
+        if name not in made:
+            yield Fault("written", where, f"a step hands on {name}, which none of its statements computes")
+    for names in ([carry.following for carry in scan.carried], [piece.part for piece in scan.stacked]):
+        if len({*names}) != len(names):
+            yield Fault("race", where, "a step hands on one tensor twice")
+    for piece in (*scan.sliced, *scan.stacked):
+        part, whole = program.tensors[piece.part], program.tensors[piece.whole]
+        if whole != Buffer((scan.count, *part.shape), part.dtype):
+            yield Fault("type", where, f"{_shown(program, piece.part)} is no element of {_shown(program, piece.whole)}")
+    for carry in scan.carried:
+        for name in (carry.initial, carry.following, carry.final):
+            if program.tensors[name] != program.tensors[carry.now]:
+                yield Fault("type", where, f"{_shown(program, name)} is not as {_shown(program, carry.now)} is")
+    if scan.conditional and (not scan.carried or program.tensors[scan.carried[0].now] != Buffer((), "bool")):
+        yield Fault("type", where, "its condition, the first carried value, is no bool")
+    if scan.conditional and scan.stacked:
+        yield Fault("written", where, f"some of {scan.stacked[0].whole} stays unwritten where a condition ends it")
 
 
 def _compute(program: Program, compute: Compute) -> Iterator[Fault]:

@@ -11,21 +11,18 @@ import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.checks import Check
-from rewrite_engine.loops.compute import Buffer, Compute, Host, Program
-from rewrite_engine.loops.dtypes import numpy_dtype
+from rewrite_engine.loops.compute import Buffer, Compute, Host, Program, Scan, Statement, walk
 from rewrite_engine.loops.emit_c.formats import TABLED
-from rewrite_engine.loops.emit_c.function import NestFunction
+from rewrite_engine.loops.emit_c.function import NestFunction, indented
 from rewrite_engine.loops.emit_c.matrix import product
 from rewrite_engine.loops.emit_c.nests import compute_functions
 from rewrite_engine.loops.emit_c.product import product_code
+from rewrite_engine.loops.emit_c.scan import begin_lines, end_lines, places_within
 from rewrite_engine.loops.emit_c.scatter import scatter_functions
 from rewrite_engine.loops.emit_c.staging import Staged, staged, staging_function
+from rewrite_engine.loops.emit_c.steps import ALIGNMENT, Begin, Step, Steps, elsewhere, size_of, workspace
 from rewrite_engine.loops.emit_c.types import literal, stored
 from rewrite_engine.loops.expr import postorder
-
-ALIGNMENT = 64
-SLACK = 256
-"""Bytes after a temporary that may be read (and are never used): whole vectors at its end."""
 
 
 class NotEmitted(RewriteError):
@@ -53,20 +50,9 @@ class CSource:
     formats: frozenset[str]
 
 
-@dataclass(slots=True)
-class _Steps:
-    """Calls of a kernel in order: those that pack constant operands, and those of every run."""
-
-    prepare: list[NestFunction]
-    run: list[NestFunction]
-    functions: dict[str, str]
-    prepared: list[str]
-    checks: dict[int, Check]  # by the number of calls of a run before it
-
-
 def host_operators(program: Program) -> tuple[str, ...]:
     """Names of the operators that are not loop nests, in order of first use."""
-    return tuple(dict.fromkeys(s.name for s in program.statements if isinstance(s, Host)))
+    return tuple(dict.fromkeys(s.name for s in walk(program.statements) if isinstance(s, Host)))
 
 
 def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lanes: int = 16) -> CSource:
@@ -80,18 +66,8 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
         raise NotEmitted(f"kernel {symbol}: host operators ({', '.join(hosts)}) are not C; it runs in NumPy")
     statements, tensors = staged(program)
     fixed = {program.inputs[position] for position in constants} | program.constants.keys()
-    steps = _Steps([], [], {}, [], {})
-    for statement in statements:
-        if isinstance(statement, Staged):
-            once = statement.source in fixed
-            if once:
-                fixed.add(statement.target)
-                steps.prepared.append(statement.target)
-            _add(steps, staging_function(statement, tensors), once)
-        elif isinstance(statement, Compute):
-            _compute(steps, statement, tensors, fixed, lanes)
-            if statement.out in program.checked:
-                steps.checks[len(steps.run)] = program.checked[statement.out]
+    steps = Steps()
+    _statements(steps, statements, tensors, fixed, program.checked, lanes)
     places = {name: f"inputs[{position}]" for position, name in enumerate(program.inputs)}
     places |= {name: f"outputs[{position}]" for position, name in enumerate(program.outputs)}
     for name, array in program.constants.items():
@@ -101,52 +77,73 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
     packed = 0
     for name in steps.prepared:
         places[name] = f"(char *)packed + {packed}"
-        packed += _bytes(tensors[name])
-    offsets, workspace = _workspace(steps.run, places, tensors)
+        packed += size_of(tensors[name])
+    scans = [step.scan for step in steps.run if isinstance(step, Begin)]
+    for scan in scans:
+        places |= dict.fromkeys(elsewhere(scan), "")
+    offsets, room = workspace(steps.run, places, tensors)
     places |= {name: f"(char *)workspace + {offset}" for name, offset in offsets.items()}
+    for scan in scans:
+        places |= places_within(scan, places, tensors)
     return CSource(
         symbol=symbol,
         functions=tuple(steps.functions.items()),
-        entry=_entry(symbol, steps, places, workspace, packed),
+        entry=_entry(symbol, steps, places, tensors, room, packed),
         inputs=tuple(program.tensors[name] for name in program.inputs),
         outputs=tuple(program.tensors[name] for name in program.outputs),
-        workspace=workspace + packed,
+        workspace=room + packed,
         packed=packed,
         formats=frozenset(_formats(program)),
     )
 
 
-def _compute(steps: _Steps, compute: Compute, tensors: dict[str, Buffer], fixed: Collection[str], lanes: int) -> None:
+def _statements(
+    steps: Steps,
+    statements: Sequence[Statement | Staged],
+    tensors: dict[str, Buffer],
+    fixed: set[str],
+    checked: Mapping[str, Check],
+    lanes: int,
+) -> None:
+    """Adds the calls of statements in order; `fixed` are the tensors that are the same in every run."""
+    for statement in statements:
+        if isinstance(statement, Staged):
+            function = staging_function(statement, tensors)
+            steps.call_once(function, statement.source, statement.target, fixed)
+            if statement.source in fixed:
+                fixed.add(statement.target)
+        elif isinstance(statement, Scan):
+            steps.begin(statement)
+            _statements(steps, statement.statements, tensors, fixed, checked, lanes)
+            steps.end(statement)
+        elif isinstance(statement, Compute):
+            _compute(steps, statement, tensors, fixed, lanes)
+            if statement.out in checked:
+                steps.run.append(checked[statement.out])
+
+
+def _compute(steps: Steps, compute: Compute, tensors: dict[str, Buffer], fixed: Collection[str], lanes: int) -> None:
     if compute.is_scatter:
         for nest in scatter_functions(compute, tensors):
-            _add(steps, nest)
+            steps.call(nest)
         return
     plan = product(compute, tensors, lanes, fixed)
     if plan is None:
         for nest in compute_functions(compute, tensors):
-            _add(steps, nest)
+            steps.call(nest)
         return
     code = product_code(plan, tensors)
     steps.functions.update(code.shared)
     for part in code.packed:
-        if part.source in fixed:
-            steps.prepared.append(part.target)
-        _add(steps, part.function, part.source in fixed)
-    _add(steps, code.multiply)
+        steps.call_once(part.function, part.source, part.target, fixed)
+    steps.call(code.multiply)
 
 
-def _add(steps: _Steps, nest: NestFunction, once: bool = False) -> None:
-    steps.functions[nest.name] = nest.code
-    (steps.prepare if once else steps.run).append(nest)
-
-
-def _entry(symbol: str, steps: _Steps, places: Mapping[str, str], workspace: int, packed: int) -> str:
+def _entry(
+    symbol: str, steps: Steps, places: Mapping[str, str], tensors: Mapping[str, Buffer], workspace: int, packed: int
+) -> str:
     """The exported functions; one is enough where nothing is packed once."""
-    run: list[str] = []
-    for number, nest in enumerate(steps.run, 1):
-        run.append(_call(nest, places))
-        if number in steps.checks:
-            run.append(_checked(steps.checks[number], places))
+    run = [line for step in steps.run for line in _lines(step, places, tensors)]
     unused = "(void)inputs, (void)outputs, (void)workspace;"
     if not packed:
         return _exported(symbol, "void **inputs, void **outputs, void *workspace", [unused, *run])
@@ -168,8 +165,16 @@ def _entry(symbol: str, steps: _Steps, places: Mapping[str, str], workspace: int
 
 
 def _exported(symbol: str, parameters: str, lines: Sequence[str]) -> str:
-    body = "\n".join(f"  {line}" for line in lines)
+    body = "\n".join(indented(lines, 1))
     return f'__attribute__((visibility("default"))) int {symbol}({parameters}) {{\n{body}\n  return 0;\n}}\n'
+
+
+def _lines(step: Step, places: Mapping[str, str], tensors: Mapping[str, Buffer]) -> list[str]:
+    if isinstance(step, NestFunction):
+        return [_call(step, places)]
+    if isinstance(step, Check):
+        return [_checked(step, places)]
+    return begin_lines(step.scan, places) if isinstance(step, Begin) else end_lines(step.scan, places, tensors)
 
 
 def _call(nest: NestFunction, places: Mapping[str, str]) -> str:
@@ -199,42 +204,6 @@ def _plain(value: np.generic) -> bool | int | float:
 
 
 def _formats(program: Program) -> set[str]:
-    roots = [root for s in program.statements if isinstance(s, Compute) for root in s.roots]
+    roots = [root for s in walk(program.statements) if isinstance(s, Compute) for root in s.roots]
     used = {node.dtype for node in postorder(*roots)} | {buffer.dtype for buffer in program.tensors.values()}
     return used & TABLED
-
-
-def _workspace(
-    calls: Sequence[NestFunction], places: Mapping[str, str], tensors: Mapping[str, Buffer]
-) -> tuple[dict[str, int], int]:
-    """Offsets of the temporaries, those that live at once apart; first fit in order of birth."""
-    last = {name: position for position, nest in enumerate(calls) for name in nest.buffers}
-    offsets: dict[str, int] = {}
-    live: dict[str, tuple[int, int]] = {}
-    total = 0
-    for position, nest in enumerate(calls):
-        for name in nest.buffers:
-            if name in places or name in offsets:
-                continue
-            size = _bytes(tensors[name])
-            offsets[name] = _first_gap(sorted(live.values()), size)
-            live[name] = (offsets[name], offsets[name] + size)
-            total = max(total, offsets[name] + size)
-        for name in nest.buffers:
-            if last[name] == position:
-                live.pop(name, None)
-    return offsets, total
-
-
-def _bytes(buffer: Buffer) -> int:
-    size = buffer.size * numpy_dtype(buffer.dtype).itemsize + SLACK
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _first_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    start = 0
-    for first, last in taken:
-        if first - start >= size:
-            return start
-        start = max(start, last)
-    return start

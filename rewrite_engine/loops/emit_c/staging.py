@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rewrite_engine.loops.compute import Buffer, Compute, Program, Statement
+from rewrite_engine.loops.compute import Buffer, Compute, Program, Scan, Statement
 from rewrite_engine.loops.contraction import contraction, is_windowed
 from rewrite_engine.loops.dtypes import INDEX, identity
 from rewrite_engine.loops.emit_c.function import NestFunction, nest_function, task_loop
@@ -60,14 +60,21 @@ class Staged:
 def staged(program: Program) -> tuple[list[Statement | Staged], dict[str, Buffer]]:
     """The statements with copies before the reductions that read them, and all buffers."""
     tensors = dict(program.tensors)
-    statements: list[Statement | Staged] = []
-    for statement in program.statements:
+    return _staged(program.statements, tensors), tensors
+
+
+def _staged(statements: Sequence[Statement], tensors: dict[str, Buffer]) -> list[Statement | Staged]:
+    """The statements, and those inside scans, with copies before them; the copies are added to `tensors`."""
+    found: list[Statement | Staged] = []
+    for statement in statements:
         if isinstance(statement, Compute) and _is_window(statement):
-            statement = trimmed(statement)
-            copies, statement = _stage(statement, tensors)
-            statements += copies
-        statements.append(statement)
-    return statements, tensors
+            copies, statement = _stage(trimmed(statement), tensors)
+            found += copies
+        elif isinstance(statement, Scan):
+            inner = tuple(_staged(statement.statements, tensors))
+            statement = replace(statement, statements=inner)  # type: ignore[arg-type]
+        found.append(statement)
+    return found
 
 
 def trimmed(compute: Compute) -> Compute:

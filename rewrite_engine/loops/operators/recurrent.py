@@ -1,11 +1,14 @@
-"""RNN, GRU and LSTM: unrolled over the time steps, whose number is known. Gate g of a cell is rows g*H .. (g+1)*H-1."""
+"""RNN, GRU and LSTM: a scan over the time steps. Gate g of a cell is rows g*H .. (g+1)*H-1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from rewrite_engine.loops.build import Builder, Tensor, Unsupported
+from rewrite_engine.loops.build_scan import scan
 from rewrite_engine.loops.expr import Expr, call, cast, const, select
 from rewrite_engine.loops.operators.common import (
     Attributes,
@@ -23,7 +26,7 @@ from rewrite_engine.loops.operators.pointwise import FORMULAS
 
 Activation = Callable[[Expr], Expr]
 Gate = Callable[[int, Expr, Expr], Expr]
-Cell = Callable[["_Direction", int, list[Tensor]], list[Tensor]]
+Cell = Callable[["_Direction", Tensor, list[Tensor]], list[Tensor]]
 
 # ---- activations ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +83,8 @@ def _activation(
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """What the steps of one direction share. `inputs` is x times the weights, [steps, batch, gates * hidden]."""
+    """What the steps of one direction share. `inputs` is x times the weights, [steps, batch, gates * hidden], of which
+    a step gets one element."""
 
     b: Builder
     number: int
@@ -113,27 +117,27 @@ class _Direction:
             return const(0, self.inputs.dtype)
         return self.bias.lift([self.number, j + offset])
 
-    def gate(self, step: int, products: Tensor) -> Gate:
+    def gate(self, given: Tensor, products: Tensor) -> Gate:
         """What goes into the activation of gate g at (n, j), peepholes excepted."""
 
         def value(g: int, n: Expr, j: Expr) -> Expr:
             row = j + g * self.hidden
-            weighted = self.inputs[step, n, row] + products[n, row]
+            weighted = given[n, row] + products[n, row]
             return weighted + self.bias_of(g, j, False) + self.bias_of(g, j, True)
 
         return value
 
 
-def _rnn_cell(d: _Direction, step: int, states: list[Tensor]) -> list[Tensor]:
-    gate, (f,) = d.gate(step, d.recurrent(states[0])), d.activations
+def _rnn_cell(d: _Direction, given: Tensor, states: list[Tensor]) -> list[Tensor]:
+    gate, (f,) = d.gate(given, d.recurrent(states[0])), d.activations
     return [d.b.compute(d.shape, lambda n, j: f(gate(0, n, j)))]
 
 
-def _gru_cell(d: _Direction, step: int, states: list[Tensor]) -> list[Tensor]:
+def _gru_cell(d: _Direction, given: Tensor, states: list[Tensor]) -> list[Tensor]:
     """Gates z (update), r (reset), h (hidden)."""
     (state,), (f, g) = states, d.activations
     products = d.recurrent(state)
-    gate = d.gate(step, products)
+    gate = d.gate(given, products)
     update = d.b.compute(d.shape, lambda n, j: f(gate(0, n, j)))
     reset = d.b.compute(d.shape, lambda n, j: f(gate(1, n, j)))
     after = bool(integer(d.attributes, "linear_before_reset"))
@@ -143,16 +147,16 @@ def _gru_cell(d: _Direction, step: int, states: list[Tensor]) -> list[Tensor]:
     def hidden(n: Expr, j: Expr) -> Expr:
         row = j + 2 * d.hidden
         past = products[n, row] + d.bias_of(2, j, True)
-        return g(d.inputs[step, n, row] + d.bias_of(2, j, False) + (reset[n, j] * past if after else past))
+        return g(given[n, row] + d.bias_of(2, j, False) + (reset[n, j] * past if after else past))
 
     candidate = d.b.compute(d.shape, hidden)
     return [d.b.map(lambda z, c, h: (1.0 - z) * c + z * h, update, candidate, state)]
 
 
-def _lstm_cell(d: _Direction, step: int, states: list[Tensor]) -> list[Tensor]:
+def _lstm_cell(d: _Direction, given: Tensor, states: list[Tensor]) -> list[Tensor]:
     """Gates i (input), o (output), f (forget), c (cell); peepholes i, o, f."""
     (state, cell), (f, g, h) = states, d.activations
-    gate = d.gate(step, d.recurrent(state))
+    gate = d.gate(given, d.recurrent(state))
 
     def peeping(which: int, source: Tensor, n: Expr, j: Expr) -> Expr:
         value = gate(which, n, j)
@@ -198,7 +202,7 @@ def _recurrent(states: int, functions: int, cell: Cell) -> OperatorCompute:
             )
             backwards = k == 1 or text(attributes, "direction") == "reverse"
             outputs, final = _run(direction, [_initial(direction, t) for t in initial], lengths, backwards, cell)
-            every.append(b.concat([b.reshape(y, [1, 1, *y.shape]) for y in outputs], 0))
+            every.append(b.reshape(outputs, [outputs.shape[0], 1, *outputs.shape[1:]]))
             last.append([b.reshape(state, [1, *state.shape]) for state in final])
         y = b.concat(every, 1)
         finals = [b.concat([of_direction[k] for of_direction in last], 0) for k in range(states)]
@@ -211,26 +215,28 @@ def _recurrent(states: int, functions: int, cell: Cell) -> OperatorCompute:
 
 def _run(
     d: _Direction, states: list[Tensor], lengths: Tensor | None, backwards: bool, cell: Cell
-) -> tuple[list[Tensor], list[Tensor]]:
-    """The hidden state of every step, in order of time, and the states after the last one."""
-    steps = range(d.inputs.shape[0])
-    outputs: dict[int, Tensor] = {}
-    for step in reversed(steps) if backwards else steps:
-        new = cell(d, step, states)
-        outputs[step] = new[0]
-        if lengths is not None:
-            outputs[step] = _within(d.b, lengths, step, new[0], None)
-            new = [_within(d.b, lengths, step, after, before) for after, before in zip(new, states, strict=True)]
-        states = new
-    return [outputs[step] for step in steps], states
+) -> tuple[Tensor, list[Tensor]]:
+    """The hidden state of every step, [steps, batch, hidden], in order of time, and the states after the last one."""
+    count = d.inputs.shape[0]
+    sliced = [d.inputs] if lengths is None else [d.inputs, d.b.constant(np.arange(count), lengths.dtype)]
+
+    def step(given: list[Tensor], now: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        new = cell(d, given[0], now)
+        if lengths is None:
+            return new, [new[0]]
+        kept = [_within(d.b, lengths, given[1], after, before) for after, before in zip(new, now, strict=True)]
+        return kept, [_within(d.b, lengths, given[1], new[0], None)]
+
+    finals, (outputs,) = scan(d.b, count, step, states, sliced, [backwards] * len(sliced), [backwards])
+    return outputs, finals
 
 
-def _within(b: Builder, lengths: Tensor, step: int, after: Tensor, before: Tensor | None) -> Tensor:
+def _within(b: Builder, lengths: Tensor, step: Tensor, after: Tensor, before: Tensor | None) -> Tensor:
     """`after` for the sequences that are that long, for the others `before`, or 0."""
 
     def element(n: Expr, j: Expr) -> Expr:
         other = const(0, after.dtype) if before is None else before[n, j]
-        return select(const(step, lengths.dtype) < lengths[n], after[n, j], other)
+        return select(step[()] < lengths[n], after[n, j], other)
 
     return b.compute(after.shape, element)
 

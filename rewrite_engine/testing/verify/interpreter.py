@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rewrite_engine.loops.compute import Compute, Program
+from rewrite_engine.loops.compute import Compute, Program, Scan, Statement
 from rewrite_engine.loops.dtypes import INDEX, identity
 from rewrite_engine.loops.expr import Expr, accumulator, postorder
 
@@ -55,11 +55,40 @@ def run(program: Program, inputs: Sequence[Value], algebra: Algebra) -> list[Val
     env: dict[str, Value] = dict(zip(program.inputs, inputs, strict=True))
     for name, array in program.constants.items():
         env[name] = algebra.constant(array, program.tensors[name].dtype)
-    for statement in program.statements:
-        if not isinstance(statement, Compute):
-            raise Undecided(f"{statement.name} is no loop nest")
-        env[statement.out] = _compute(statement, program, env, algebra)
+    _run(program.statements, program, env, algebra)
     return [env[name] for name in program.outputs]
+
+
+def _run(statements: Sequence[Statement], program: Program, env: dict[str, Value], algebra: Algebra) -> None:
+    for statement in statements:
+        if isinstance(statement, Compute):
+            env[statement.out] = _compute(statement, program, env, algebra)
+        elif isinstance(statement, Scan):
+            _scan(statement, program, env, algebra)
+        else:
+            raise Undecided(f"{statement.name} is no loop nest")
+
+
+def _scan(scan: Scan, program: Program, env: dict[str, Value], algebra: Algebra) -> None:
+    if scan.conditional or not scan.count:
+        raise Undecided("a loop that data ends, or without steps")
+    env.update((carry.now, env[carry.initial]) for carry in scan.carried)
+    rows: dict[str, Value] = {}
+    for step in range(scan.count):
+        for piece in scan.sliced:
+            at = scan.count - 1 - step if piece.backwards else step
+            shape = program.tensors[piece.part].shape
+            env[piece.part] = algebra.take(env[piece.whole], (np.full(shape, at), *np.indices(shape)))
+        _run(scan.statements, program, env, algebra)
+        for piece in scan.stacked:
+            at = scan.count - 1 - step if piece.backwards else step
+            shape, dtype = program.tensors[piece.whole]
+            inner = program.tensors[piece.part].shape
+            where = (np.full(inner, at), *np.indices(inner))
+            rows[piece.whole] = algebra.put(shape, where, env[piece.part], dtype, rows.get(piece.whole))
+        env.update([(carry.now, env[carry.following]) for carry in scan.carried])
+    env.update(rows)
+    env.update((carry.final, env[carry.now]) for carry in scan.carried)
 
 
 def _compute(compute: Compute, program: Program, env: Mapping[str, Value], algebra: Algebra) -> Value:
