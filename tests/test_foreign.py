@@ -23,6 +23,10 @@ BRANCHES = """g (float[3] x, bool c) => (float[3] y) {
   y = If (c) <then_branch = p () => (float[3] u) { u = Add(x, t) },
               else_branch = q () => (float[3] v) { v = Neg(t) }> }"""
 
+SORTS = """g (float[2] x, int64 n) => (float[2] y) <int64[1] k = {2}> {
+  y = Loop (n, "", x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w)
+    { d = Identity(c) s, p = TopK(v, k) w = Add(s, v) }> }"""
+
 
 def model(text: str) -> onnx.ModelProto:
     parsed = parse(text, opset=17)
@@ -75,8 +79,8 @@ def test_a_condition_of_run_time_runs_on_the_host_and_after_a_reload(tmp_path):
 def test_without_onnx_runtime_the_operator_is_named(monkeypatch):
     foreign._session.cache_clear()
     monkeypatch.setattr(foreign, "runtime", lambda: None)
-    with pytest.raises(RewriteError, match=r"operator If \(y\): there is no loop nest .*, and ONNX Runtime is not"):
-        compiled(BRANCHES)
+    with pytest.raises(RewriteError, match=r"operator Loop \(y\): there is no loop nest .*, and ONNX Runtime is not"):
+        compiled(SORTS)
     assert next(n for n in load(model(QUANTISED)).model.graph if n.domain).outputs[0].shape is None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from c_programs import assert_same, need_compiler, run_c
+from c_programs import assert_same, check, need_compiler, node, run_c
 from loops_programs import assert_close, run
 
 from rewrite_engine.loops import execute, interpret, nest, nest_interpreter, nest_parser, serialize
@@ -271,3 +272,26 @@ def test_nothing_outside_reads_what_a_step_computes():
     inner = next(s for s in program.statements if isinstance(s, Scan)).wanted[0]
     faults = validate(replace(program, outputs=(inner,)))
     assert any("is an output that no statement writes" in str(fault) for fault in faults)
+
+
+def test_long_running_sums_are_scans():
+    need_compiler()
+    rng = np.random.default_rng(0)
+    programs = []
+    for shape, axis in (((200,), 0), ((40, 50), 0), ((40, 50), 1), ((7, 60, 9), 1)):
+        for dtype in ("float32", "float64", "int32", "int64"):
+            for exclusive, reverse in itertools.product((0, 1), (0, 1)):
+                x = rng.integers(-9, 9, shape).astype(dtype)
+                attributes = {"exclusive": exclusive, "reverse": reverse}
+                program, inputs = node("CumSum", x, np.array(axis), attributes=attributes)
+                assert any(isinstance(s, Scan) for s in program.statements)
+                rows = np.moveaxis(x, axis, 0)[:: -1 if reverse else 1]
+                sums = rows.cumsum(0, dtype=dtype) - (rows if exclusive else 0)
+                assert_close(run(program, inputs), [np.moveaxis(sums[:: -1 if reverse else 1], 0, axis)])
+                programs.append((program, inputs))
+    check(programs)
+
+
+def test_short_running_sums_are_one_statement():
+    program, _ = node("CumSum", np.ones((4, 5), np.float32), np.array(0))
+    assert len(program.statements) == 1

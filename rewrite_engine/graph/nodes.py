@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.onnx_types import to_array, to_tensor
+from rewrite_engine.graph.onnx_types import Array, to_array, to_tensor, value_type
+from rewrite_engine.graph.placed import BodyNode
 from rewrite_engine.graph.subgraphs import Subgraph, captured_names, captured_values, instantiate
-from rewrite_engine.operators import find
+from rewrite_engine.operators import TensorType, find
 
 _KINDS = {
     "int": ir.AttributeType.INT,
@@ -38,6 +40,42 @@ def input_names(node: ir.Node, attributes: Mapping[str, object]) -> tuple[str, .
     while names and not names[-1]:
         names.pop()
     return (*names, *captured_names(attributes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainGraph:
+    """A graph inside an operator, by names: its operators in order, with effective attributes where types are known.
+
+    `types` are those that the graph states of its inner values.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[BodyNode, ...]
+    types: Mapping[str, TensorType]
+
+
+def plain_graph(graph: ir.Graph) -> PlainGraph:
+    """The graph with operators as a kernel's body has them."""
+    nodes, types = [], {}
+    for node in graph:
+        attributes = attribute_values(node)
+        outputs = tuple(str(value.name or "") for value in node.outputs)
+        nodes.append(BodyNode(operator_name(node), attributes, input_names(node, attributes), outputs))
+        types.update({str(value.name): value_type(value) for value in node.outputs if value.name})
+    return PlainGraph(
+        inputs=tuple(str(value.name) for value in graph.inputs),
+        outputs=tuple(str(value.name) for value in graph.outputs),
+        constants={str(name): _elements(value) for name, value in graph.initializers.items()},
+        nodes=tuple(nodes),
+        types=types,
+    )
+
+
+def _elements(value: ir.Value) -> Array:
+    assert value.const_value is not None
+    return to_array(value.const_value)
 
 
 def make_node(

@@ -192,6 +192,15 @@ class Builder:
         finally:
             self.statements = self._outer.pop()
 
+    def mark(self) -> tuple[int, int]:
+        """Where the builder is, for `undo`: the number of statements, and of checks."""
+        return len(self.statements), len(self._checks)
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        """Takes back the statements and checks after a mark."""
+        del self.statements[mark[0] :]
+        del self._checks[mark[1] :]
+
     def declare(self, shape: Iterable[int], dtype: str) -> Tensor:
         """A new tensor that a statement still has to compute."""
         return self._tensor("t", shape, dtype)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from rewrite_engine.loops.control import CONTROL
 from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.loops.operators.selection import SELECTION
 from rewrite_engine.operators.facts import Operator, find
@@ -23,12 +24,18 @@ EXCEPTIONS: Mapping[str, str] = {
     "Constant": "not of strings and sparse tensors (import makes constants of these)",
     "Det": "matrices of more than 3 rows run on the host, in NumPy",
     "Dropout": "in training mode it is refused: it draws random numbers",
+    "If": "replaced at import by the branch where a constant decides (or an input that `--value` settles); else a "
+    "branch at run time, where the sizes of its results are known and all inside is lowered, or through ONNX Runtime",
     "GridSample": "cubic interpolation of pictures only",
+    "Loop": "unrolled at import where constants decide that it has few steps; else a loop at run time, where all sizes "
+    "are known (results of each step: where their number is) and all inside is lowered, or through ONNX Runtime",
     "NonMaxSuppression": "boxes and scores must be known at compile time: they decide the shape",
     "NonZero": "the operand must be known at compile time: it decides the shape",
     "QLinearMatMul": "float8 is refused: what sums of eight-bit floats are, ONNX does not say",
     "Range": "start, limit and delta must be known at compile time: they decide the shape",
     "RoiAlign": "`sampling_ratio` must be given",
+    "Scan": "unrolled at import where it has few steps; else a loop, where all inside is lowered, or through ONNX "
+    "Runtime",
     "STFT": "frame step, and frame length or window, must be known at compile time",
     "TopK": "runs on the host, in NumPy: a sort",
     "Unique": "the operand must be known at compile time: it decides the shape",
@@ -71,10 +78,6 @@ HOST = frozenset({"TopK"})
 RANDOM = "it draws random numbers"
 REFUSED: Mapping[str, str] = {
     "ImageDecoder": "decoding pictures is a library's work, and its result has no known size",
-    "Loop": "unrolled at import where constants decide how often it runs; else through ONNX Runtime",
-    "If": "replaced at import by the branch where a constant decides (or an input that `--value` settles); else "
-    "through ONNX Runtime",
-    "Scan": "unrolled at import where the length is known; else through ONNX Runtime",
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "an optional is no tensor"),
 }
 """Operators without a compute -> more about them."""
@@ -123,7 +126,7 @@ def page() -> str:
 
 def _row(name: str) -> tuple[str, str, str, str]:
     operator = find(name)
-    if name in OPERATORS:
+    if name in OPERATORS or name in CONTROL:
         status = "host" if name in HOST else "lowered, read at compile time" if name in SELECTION else "lowered"
         return name, status, ", ".join(_dtypes(operator)), EXCEPTIONS.get(name, "")
     kinds = [] if operator is None else [*operator.inputs, *operator.outputs]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import BodyNode, KernelCall
 from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
-from rewrite_engine.loops.compute import Program
+from rewrite_engine.loops.compute import Host, Program, walk
+from rewrite_engine.loops.control import CONTROL
 from rewrite_engine.loops.foreign import host_operator
 from rewrite_engine.loops.operators import OPERATORS
+from rewrite_engine.operators.effective import effective_attributes
 from rewrite_engine.operators.infer import TypeMismatch, infer_types
 from rewrite_engine.operators.types import TensorType
+
+if TYPE_CHECKING:
+    from rewrite_engine.graph.nodes import PlainGraph
 
 
 class UnknownValue(RewriteError):
@@ -41,11 +49,8 @@ def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[
         tensor = builder.input(_sizes(call, name, types[name]), types[name].dtype, constants.get(name))
         tensors[name] = tensor
         names[tensor.name] = name
-    for node in call.body:
-        results = _operator(builder, call, node, tensors, names, {**call.inner_types, **types})
-        for name, tensor in zip(node.outputs, results, strict=False):
-            if name:
-                tensors[name] = tensor
+    work = _Work(builder, f"kernel {call.name}", names, {**call.inner_types, **types})
+    _operators(work, call.body, tensors)
     for name in call.outputs:
         if name not in tensors:
             raise RewriteError(f"kernel {call.name}: no operator of its body computes its output {name}")
@@ -53,28 +58,77 @@ def lower(call: KernelCall, types: Mapping[str, TensorType], constants: Mapping[
     return builder.program([tensors[name] for name in call.outputs])
 
 
-def _operator(
-    builder: Builder,
-    call: KernelCall,
-    node: BodyNode,
-    tensors: Mapping[str, Tensor],
-    names: Mapping[str, str],
-    types: Mapping[str, TensorType],
-) -> list[Tensor]:
-    where = f"kernel {call.name}, operator {node.op} ({next((name for name in node.outputs if name), '?')})"
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A kernel that is being lowered; `names` are what its inputs are called outside, `types` what is stated."""
+
+    builder: Builder
+    kernel: str
+    names: Mapping[str, str]
+    types: Mapping[str, TensorType]
+
+
+def _operators(work: _Work, nodes: Sequence[BodyNode], tensors: dict[str, Tensor]) -> None:
+    """Operators in order; their results are added to `tensors`."""
+    for node in nodes:
+        for name, tensor in zip(node.outputs, _operator(work, node, tensors), strict=False):
+            if name:
+                tensors[name] = tensor
+
+
+def _inner_graph(work: _Work, graph: PlainGraph, inputs: Sequence[Tensor], outer: Mapping[str, Tensor]) -> list[Tensor]:
+    """The outputs of a graph inside an operator."""
+    tensors = {**outer, **dict(zip(graph.inputs, inputs, strict=True))}
+    tensors.update((name, work.builder.constant(array)) for name, array in graph.constants.items())
+    inner = replace(work, types={**work.types, **graph.types})
+    for node in graph.nodes:
+        _operators(inner, [_effective(inner, node, tensors)], tensors)
+    return [tensors[name] for name in graph.outputs]
+
+
+def _effective(work: _Work, node: BodyNode, tensors: Mapping[str, Tensor]) -> BodyNode:
+    """The operator with the attributes that it has by default."""
+    inputs = [tensors.get(name) for name in node.inputs]
+    types = [None if t is None else TensorType(t.dtype, t.shape) for t in inputs]
+    known = [work.builder.known(t) for t in inputs]
+    return replace(node, attributes=effective_attributes(node.op, node.attributes, types, known))
+
+
+def _control(work: _Work, node: BodyNode, inputs: Sequence[Tensor | None], where: str) -> list[Tensor]:
+    """An operator with graphs inside it; by ONNX Runtime where something in it has no loop nest or no size."""
+    builder = work.builder
+    before = builder.mark()
+    try:
+        results = CONTROL[node.op](builder, node, inputs, work.types, partial(_inner_graph, work))
+        if not any(isinstance(statement, Host) for statement in walk(builder.statements[before[0] :])):
+            return results
+    except UnknownValue as error:
+        if error.value in work.names.values():
+            raise
+    except (Unsupported, RewriteError):
+        pass
+    builder.undo(before)
+    return host_operator(work.builder, node, inputs, work.types, where)
+
+
+def _operator(work: _Work, node: BodyNode, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    builder = work.builder
+    where = f"{work.kernel}, operator {node.op} ({next((name for name in node.outputs if name), '?')})"
     compute = OPERATORS.get(node.op)
     missing = [name for name in node.inputs if name and name not in tensors]
     if missing:
         raise RewriteError(f"{where}: its input {missing[0]} is neither an input of the kernel nor computed before it")
     inputs = [tensors[name] if name else None for name in node.inputs]
+    if node.op in CONTROL:
+        return _control(work, node, inputs, where)
     if compute is None:
-        return host_operator(builder, node, inputs, types, where)
+        return host_operator(builder, node, inputs, work.types, where)
     _check(builder, node, inputs, where)
     builder.enter(node.op, inputs)
     try:
         results = compute(builder, inputs, node.attributes)
     except NeedsValue as error:
-        source = names.get(error.tensor.name, error.tensor.name)
+        source = work.names.get(error.tensor.name, error.tensor.name)
         operand = next((i for i, t in enumerate(inputs) if t is not None and t.name == error.tensor.name), None)
         place = f"its input {operand} ({source})" if operand is not None else f"the value {source}"
         raise UnknownValue(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from rewrite_engine.loops.build import Builder, Tensor
+from rewrite_engine.loops.build_scan import scan
 from rewrite_engine.loops.dtypes import is_float, is_integer
 from rewrite_engine.loops.expr import Expr, call, cast, const, select
 from rewrite_engine.loops.operators.common import (
@@ -135,11 +136,16 @@ def _top_k(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]
     return b.host("sort", [x], [(shape, x.dtype), (shape, "int64")], axis=axis, count=k, largest=largest)
 
 
+MOST_TERMS = 1 << 14
+"""Running sums of so many terms in all are sums of their own; those of more are taken step by step."""
+
+
 def _cumulative_sum(b: Builder, inputs: Operands, attributes: Attributes) -> list[Tensor]:
-    """Each element sums the ones up to it: n*n/2 additions, without a sequential iterator."""
     x = required(inputs, 0)
     axis = host_integer(b, required(inputs, 1)) % x.rank
-    exclusive, reverse = integer(attributes, "exclusive"), integer(attributes, "reverse")
+    exclusive, reverse = bool(integer(attributes, "exclusive")), bool(integer(attributes, "reverse"))
+    if x.size * x.shape[axis] > MOST_TERMS:
+        return [_running_sum(b, x, axis, exclusive, reverse)]
 
     def term(*i: Expr) -> Expr:
         *outer, r = i
@@ -149,6 +155,21 @@ def _cumulative_sum(b: Builder, inputs: Operands, attributes: Attributes) -> lis
         return select(first < second if exclusive else first <= second, value, zero(value))
 
     return [b.compute(x.shape, term, [x.shape[axis]], "sum", x.dtype)]
+
+
+def _running_sum(b: Builder, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    """A scan along the axis, which is brought to the front."""
+    order = [axis, *(other for other in range(x.rank) if other != axis)]
+    rows = b.transpose(x, order) if axis else x
+    start = b.compute(rows.shape[1:], lambda *i: zero(rows.lift([0, *i])))
+
+    def step(parts: list[Tensor], now: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        total = b.compute(start.shape, lambda *i: now[0][i] + parts[0].lift(i))
+        return [total], [now[0] if exclusive else total]
+
+    _, (sums,) = scan(b, rows.shape[0], step, [start], [rows], [reverse], [reverse])
+    rounded = b.map(lambda v: v, sums, dtype=x.dtype)
+    return b.transpose(rounded, [order.index(a) for a in range(x.rank)]) if axis else rounded
 
 
 def _square(v: Expr) -> Expr:
