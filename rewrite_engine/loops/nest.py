@@ -12,6 +12,7 @@ from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Scan, Slice, Statement, walk
 from rewrite_engine.loops.dtypes import identity
 from rewrite_engine.loops.expr import Expr, accumulator, const, postorder
+from rewrite_engine.loops.group import Group, grouped
 from rewrite_engine.loops.text import text
 
 UPDATES = {"sum": "{0} += {1}", "prod": "{0} *= {1}", "max": "{0} = max({0}, {1})", "min": "{0} = min({0}, {1})",
@@ -57,7 +58,7 @@ def render(program: Program) -> str:
     )
     for role, names in groups:
         lines += [f"  {role} {name}: {_type(program.tensors[name])}" for name in names]
-    for statement in program.statements:
+    for statement in grouped(program.statements, program.tensors, program.wanted):
         lines += ["", *(f"  {line}" for line in lines_of(_nodes(program, statement)))]
     return "\n".join(lines) + "\n"
 
@@ -71,10 +72,15 @@ def _written(statements: Sequence[Statement]) -> Iterator[str]:
             yield from (carry.now for carry in statement.carried)
 
 
-def _nodes(program: Program, statement: Statement) -> tuple[Node, ...]:
-    """A statement and its check."""
+def _nodes(program: Program, statement: Statement | Group) -> tuple[Node, ...]:
+    """A statement and its check, or the statements of a group in the loops that they share."""
     if isinstance(statement, Scan):
         return _scan(program, statement)
+    if isinstance(statement, Group):
+        body: tuple[Node, ...] = tuple(node for inner in statement.statements for node in nest(inner))
+        for it in reversed(statement.shared):
+            body = (Loop(it, "parallel", body),)
+        return body
     nodes = nest(statement) if isinstance(statement, Compute) else (Line(_host(statement)),)
     check = program.checked.get(statement.outputs[0])
     return nodes if check is None else (*nodes, Line(_check(check)))
@@ -85,7 +91,8 @@ def _scan(program: Program, scan: Scan) -> tuple[Node, ...]:
     before = [Line(f"{carry.now} = copy of {carry.initial}") for carry in scan.carried]
     stop = [Line(f"stop unless {scan.carried[0].now}")] if scan.conditional else []
     given = [Line(f"{piece.part} = element {_position(scan, piece)} of {piece.whole}") for piece in scan.sliced]
-    body = [node for statement in scan.statements for node in _nodes(program, statement)]
+    inner = grouped(scan.statements, program.tensors, (*program.wanted, *scan.wanted))
+    body = [node for statement in inner for node in _nodes(program, statement)]
     handed = [Line(f"element {_position(scan, piece)} of {piece.whole} = {piece.part}") for piece in scan.stacked]
     following = [Line(f"{carry.now} = copy of {carry.following}") for carry in scan.carried]
     after = [Line(f"{carry.final} = copy of {carry.now}") for carry in scan.carried]

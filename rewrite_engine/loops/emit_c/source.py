@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Program, Scan, Statement, walk
 from rewrite_engine.loops.emit_c.formats import TABLED
 from rewrite_engine.loops.emit_c.function import NestFunction, indented
+from rewrite_engine.loops.emit_c.groups import group_code
 from rewrite_engine.loops.emit_c.matrix import product
 from rewrite_engine.loops.emit_c.nests import compute_functions
 from rewrite_engine.loops.emit_c.product import product_code
@@ -23,6 +24,7 @@ from rewrite_engine.loops.emit_c.staging import Staged, staged, staging_function
 from rewrite_engine.loops.emit_c.steps import ALIGNMENT, Begin, Step, Steps, elsewhere, size_of, workspace
 from rewrite_engine.loops.emit_c.types import literal, stored
 from rewrite_engine.loops.expr import postorder
+from rewrite_engine.loops.group import Group, flattened, grouped
 
 
 class NotEmitted(RewriteError):
@@ -67,7 +69,7 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
     statements, tensors = staged(program)
     fixed = {program.inputs[position] for position in constants} | program.constants.keys()
     steps = Steps()
-    _statements(steps, statements, tensors, fixed, program.checked, lanes)
+    _statements(steps, statements, _Context(tensors, fixed, program.checked, program.wanted, lanes))
     places = {name: f"inputs[{position}]" for position, name in enumerate(program.inputs)}
     places |= {name: f"outputs[{position}]" for position, name in enumerate(program.outputs)}
     for name, array in program.constants.items():
@@ -97,16 +99,21 @@ def emit(program: Program, symbol: str, *, constants: Collection[int] = (), lane
     )
 
 
-def _statements(
-    steps: Steps,
-    statements: Sequence[Statement | Staged],
-    tensors: dict[str, Buffer],
-    fixed: set[str],
-    checked: Mapping[str, Check],
-    lanes: int,
-) -> None:
-    """Adds the calls of statements in order; `fixed` are the tensors that are the same in every run."""
-    for statement in statements:
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """`fixed` are the tensors that are the same in every run, `wanted` those that are read after the statements."""
+
+    tensors: dict[str, Buffer]
+    fixed: set[str]
+    checked: Mapping[str, Check]
+    wanted: tuple[str, ...]
+    lanes: int
+
+
+def _statements(steps: Steps, statements: Sequence[Statement | Staged], context: _Context) -> None:
+    """Adds the calls of statements in order."""
+    tensors, fixed, checked = context.tensors, context.fixed, context.checked
+    for statement in grouped(statements, tensors, context.wanted):
         if isinstance(statement, Staged):
             function = staging_function(statement, tensors)
             steps.call_once(function, statement.source, statement.target, fixed)
@@ -114,12 +121,27 @@ def _statements(
                 fixed.add(statement.target)
         elif isinstance(statement, Scan):
             steps.begin(statement)
-            _statements(steps, statement.statements, tensors, fixed, checked, lanes)
+            inner = replace(context, wanted=(*context.wanted, *statement.wanted))
+            _statements(steps, statement.statements, inner)
             steps.end(statement)
+        elif isinstance(statement, Group):
+            _group(steps, statement, context)
         elif isinstance(statement, Compute):
-            _compute(steps, statement, tensors, fixed, lanes)
+            _compute(steps, statement, tensors, fixed, context.lanes)
             if statement.out in checked:
                 steps.run.append(checked[statement.out])
+
+
+def _group(steps: Steps, group: Group, context: _Context) -> None:
+    code = group_code(group, context.tensors, context.lanes, context.fixed)
+    if code is None:
+        for compute in flattened(group):
+            _compute(steps, compute, context.tensors, context.fixed, context.lanes)
+        return
+    steps.functions.update(code.shared)
+    for part in code.packed:
+        steps.call_once(part.function, part.source, part.target, context.fixed)
+    steps.call(code.run)
 
 
 def _compute(steps: Steps, compute: Compute, tensors: dict[str, Buffer], fixed: Collection[str], lanes: int) -> None:
