@@ -192,10 +192,10 @@ def _epilogues(statements: Sequence[Statement], outputs: Sequence[str]) -> list[
             if statement.is_pointwise:
                 candidates = [name for name in reductions if name in statement.reads and len(reading[name]) == 1]
                 for name in reversed(candidates):
-                    joined = _joined(reductions[name], statement) if name not in outputs else None
-                    if joined is not None:
+                    merger = joined(reductions[name], statement) if name not in outputs else None
+                    if merger is not None:
                         merged.add(name)
-                        statement = joined
+                        statement = merger
                         break
             if statement.combine is not None and not statement.is_scatter:
                 reductions[statement.out] = statement
@@ -203,7 +203,8 @@ def _epilogues(statements: Sequence[Statement], outputs: Sequence[str]) -> list[
     return [statement for statement in done if merged.isdisjoint(statement.outputs)]
 
 
-def _joined(reduction: Compute, reader: Compute) -> Compute | None:
+def joined(reduction: Compute, reader: Compute) -> Compute | None:
+    """The reduction with its reader as epilogue, where that reads each of its elements once."""
     reads = [node for node in loads(reader.body) if node.name == reduction.out]
     if len(reads) != 1 or reduction.index != tuple(it.expr for it in reduction.parallel):
         return None

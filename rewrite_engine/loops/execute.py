@@ -14,6 +14,7 @@ import numpy as np
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops.arithmetic import COMBINE_UFUNCS, Array, convert
+from rewrite_engine.loops.boxes import flips
 from rewrite_engine.loops.compute import Compute, Host, Program, Scan, Slice, Statement
 from rewrite_engine.loops.contraction import contraction, is_windowed, multiply
 from rewrite_engine.loops.dtypes import INDEX, identity, numpy_dtype
@@ -245,16 +246,8 @@ def _cuts(compute: Compute, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> 
             if len(coefficients) == 1:
                 ((axis, k),) = coefficients.items()
                 if axis in axes:
-                    found.setdefault(axis, set()).update(_flips(condition.op, constant, k))
+                    found.setdefault(axis, set()).update(flips(condition.op, constant, k))
     return {axis: tuple(sorted(at for at in points if 0 < at < axis.extent)) for axis, points in found.items()}
-
-
-def _flips(op: str, constant: int, k: int) -> tuple[int, ...]:
-    """The values v from which on `0 op constant + k*v` has another truth than for v - 1."""
-    if op == "eq":
-        return (-constant // k, -constant // k + 1) if constant % k == 0 else ()
-    least = 1 if op == "lt" else 0
-    return (-(-(least - constant) // k),) if k > 0 else ((constant - least) // -k + 1,)
 
 
 def _is_padded(node: Expr, shape_of: Mapping[str, tuple[int, ...]]) -> bool:

@@ -8,6 +8,7 @@ sums are taken in the same order.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -70,8 +71,9 @@ def grouped(
     work = _Work(tensors, readers(statements), frozenset(kept), ROOM if room is None else room)  # type: ignore[arg-type]
     done: list[Scheduled | Group] = []
     chain: _Chain | None = None
+    written = Counter(s.out for s in statements if isinstance(s, Compute))
     for statement in (*statements, None):
-        fits = isinstance(statement, Compute) and not statement.is_scatter
+        fits = isinstance(statement, Compute) and not statement.is_scatter and written[statement.out] == 1
         joined = chain.with_reader(statement) if chain is not None and isinstance(statement, Compute) and fits else None
         if joined is None and chain is not None:
             done += _finished(chain.members, work)  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from rewrite_engine.loops.checks import Check
 from rewrite_engine.loops.compute import Buffer, Compute, Host, Iter, Program, Scan, Slice, Statement, walk
 from rewrite_engine.loops.dtypes import identity
 from rewrite_engine.loops.expr import Expr, accumulator, const, postorder
-from rewrite_engine.loops.group import Group, grouped
+from rewrite_engine.loops.group import Group
+from rewrite_engine.loops.schedule import scheduled
 from rewrite_engine.loops.text import text
 
 UPDATES = {"sum": "{0} += {1}", "prod": "{0} *= {1}", "max": "{0} = max({0}, {1})", "min": "{0} = min({0}, {1})",
@@ -58,7 +59,7 @@ def render(program: Program) -> str:
     )
     for role, names in groups:
         lines += [f"  {role} {name}: {_type(program.tensors[name])}" for name in names]
-    for statement in grouped(program.statements, program.tensors, program.wanted):
+    for statement in scheduled(program.statements, program.tensors, program.wanted):
         lines += ["", *(f"  {line}" for line in lines_of(_nodes(program, statement)))]
     return "\n".join(lines) + "\n"
 
@@ -91,7 +92,7 @@ def _scan(program: Program, scan: Scan) -> tuple[Node, ...]:
     before = [Line(f"{carry.now} = copy of {carry.initial}") for carry in scan.carried]
     stop = [Line(f"stop unless {scan.carried[0].now}")] if scan.conditional else []
     given = [Line(f"{piece.part} = element {_position(scan, piece)} of {piece.whole}") for piece in scan.sliced]
-    inner = grouped(scan.statements, program.tensors, (*program.wanted, *scan.wanted))
+    inner = scheduled(scan.statements, program.tensors, (*program.wanted, *scan.wanted))
     body = [node for statement in inner for node in _nodes(program, statement)]
     handed = [Line(f"element {_position(scan, piece)} of {piece.whole} = {piece.part}") for piece in scan.stacked]
     following = [Line(f"{carry.now} = copy of {carry.following}") for carry in scan.carried]

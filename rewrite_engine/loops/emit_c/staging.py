@@ -20,6 +20,7 @@ from rewrite_engine.loops.emit_c.vector import LANE_FLOATS
 from rewrite_engine.loops.expr import Expr, const, load, postorder, substitute
 from rewrite_engine.loops.grid import affine, padded_load
 from rewrite_engine.loops.index import bounds, flatten, row_major, terms
+from rewrite_engine.loops.schedule import in_parts
 
 MOST_GROWTH, SMALL = 4, 1 << 16
 """A copy may have so many times the elements of what it copies, or so many elements."""
@@ -58,9 +59,9 @@ class Staged:
 
 
 def staged(program: Program) -> tuple[list[Statement | Staged], dict[str, Buffer]]:
-    """The statements with copies before the reductions that read them, and all buffers."""
+    """The statements, some in parts, with copies before the reductions that read them, and all buffers."""
     tensors = dict(program.tensors)
-    return _staged(program.statements, tensors), tensors
+    return _staged(in_parts(program.statements, program.wanted), tensors), tensors
 
 
 def _staged(statements: Sequence[Statement], tensors: dict[str, Buffer]) -> list[Statement | Staged]:
