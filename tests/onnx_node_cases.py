@@ -7,6 +7,7 @@ for each, from the backend class of `rewrite_engine.testing.onnx_backend`.
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,28 @@ def all_cases() -> tuple[Any, ...]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tuple(load_model_tests(kind="node"))
+        return tuple(_defined(case) for case in load_model_tests(kind="node"))
+
+
+def _defined(case: Any) -> Any:
+    """The case without floats beyond the small integer that they become.
+
+    What these become ONNX does not say, and the package's tests expect what the installed ml_dtypes makes of them.
+    """
+    found = re.search(r"_cast(?:like)?_B?FLOAT\d*_to_(U?)INT([24])(?:_expanded)?$", case.name)
+    if found is None:
+        return case
+    low = 0 if found[1] else -(1 << int(found[2]) - 1)
+    data_sets = []
+    for (x, *others), (y,) in case.data_sets:
+        given, wanted = _array(x), _array(y)
+        inside = (given > low - 1) & (given < low + (1 << int(found[2])))
+        kept = [
+            numpy_helper.from_array(np.where(inside, a, 0).astype(a.dtype), t.name)
+            for a, t in ((given, x), (wanted, y))
+        ]
+        data_sets.append(([kept[0], *others], [kept[1]]))
+    return replace(case, data_sets=data_sets)
 
 
 def operators_of(model: onnx.ModelProto) -> tuple[str, ...]:
@@ -123,7 +145,7 @@ def _judge_batch(cases: Sequence[Any]) -> list[Verdict]:
                     assert_close(a, b, case.rtol or 1e-3, case.atol or 1e-7)
         except AssertionError as difference:
             verdict = replace(verdict, outcome="mismatch", reason=" ".join(str(difference).split())[:200])
-        if found.get(case.name, verdict).outcome == "pass":
+        if case.name not in found or found[case.name].outcome == "pass":  # the first that fails counts
             found[case.name] = verdict
     return [found[case.name] for case in cases]
 

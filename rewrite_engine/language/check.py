@@ -145,7 +145,7 @@ def _operator(
     signature = syntax.CallPattern(decl.span, (decl.name,), (), decl.attributes)
     found = bind(scope, decl.span.file, decl.parameters, [decl.pattern, signature], decl.tail, problems)
     reader = Reader(scope, decl.span.file, problems, used, found)
-    check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader)
+    check_patterns([decl.pattern, *decl.tail.where, *_types(decl.parameters)], reader, is_meaning=True)
     for keyword in decl.attributes:
         if not (isinstance(keyword.value, syntax.Name) and is_capture(scope, decl.span.file, keyword.value.name)):
             read(keyword.value, reader)

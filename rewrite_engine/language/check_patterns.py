@@ -23,9 +23,15 @@ from rewrite_engine.operators.types import ITEM_BITS
 
 
 def check_patterns(
-    roots: Sequence[syntax.Pattern | syntax.Binding | syntax.TypePattern], reader: Reader, in_test: bool = False
+    roots: Sequence[syntax.Pattern | syntax.Binding | syntax.TypePattern],
+    reader: Reader,
+    in_test: bool = False,
+    is_meaning: bool = False,
 ) -> None:
-    """Check every node of the patterns, and the expressions inside them (tails of alternatives, attributes)."""
+    """Check every node of the patterns, and the expressions inside them (tails of alternatives, attributes).
+
+    `is_meaning`: they say what an operator computes, so that a literal may be made of attributes and shapes.
+    """
     for node in walk(roots):
         match node:
             case syntax.CallPattern():
@@ -39,6 +45,8 @@ def check_patterns(
                 _binding(node, reader)
             case syntax.TypePattern():
                 check_type(node, reader)
+            case syntax.LiteralPattern() if is_meaning:
+                read(node.value, reader)
             case syntax.LiteralPattern():
                 _literal(node, reader)
             case syntax.ValuePattern(sample=sample) if sample is not None and not in_test:
