@@ -11,6 +11,7 @@ import pytest
 from c_programs import check, need_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops_chains import attention, layer_norm, softmax
 from loops_programs import REDUCTIONS, assert_close, elements, programs, run
 
 from rewrite_engine.loops import group as group_module
@@ -21,40 +22,9 @@ from rewrite_engine.loops.compute import Compute, Host, Program, Scan
 from rewrite_engine.loops.dtypes import INDEX, numpy_dtype
 from rewrite_engine.loops.emit_c import emit
 from rewrite_engine.loops.execute import run_compute
-from rewrite_engine.loops.expr import cast, const, select, substitute
+from rewrite_engine.loops.expr import cast, const, substitute
 from rewrite_engine.loops.group import Group, flattened, grouped
 from rewrite_engine.loops.operators import operator_compute
-
-
-def _softmax(*shape: int) -> Program:
-    b = Builder()
-    x = b.input(shape, "float32")
-    return b.program(operator_compute("Softmax")(b, [x], {"axis": len(shape) - 1}))
-
-
-def _layer_norm(*shape: int) -> Program:
-    b = Builder()
-    operands = [b.input(shape, "float32"), b.input(shape[-1:], "float32"), b.input(shape[-1:], "float32")]
-    attributes = {"axis": len(shape) - 1, "epsilon": 1e-5, "stash_type": 1}
-    return b.program(operator_compute("LayerNormalization")(b, operands, attributes)[:1])
-
-
-def _attention(batch: int, heads: int, rows: int, keys: int, depth: int, causal: bool = False) -> Program:
-    b = Builder()
-    q, k, v = (b.input((batch, n, heads * depth), "float32") for n in (rows, keys, keys))
-
-    def by_head(x: Tensor) -> Tensor:
-        return b.transpose(b.reshape(x, (batch, x.shape[1], heads, depth)), [0, 2, 1, 3])
-
-    turned = b.transpose(by_head(k), [0, 1, 3, 2])
-    (scores,) = operator_compute("MatMul")(b, [by_head(q), turned], {})
-    if causal:
-        hidden = const(float("-inf"), "float32")
-        scores = b.compute(scores.shape, lambda n, h, i, j: select(i < j, hidden, scores[n, h, i, j]))
-    scores = b.map(lambda s: s * 0.125, scores)
-    (shares,) = operator_compute("Softmax")(b, [scores], {"axis": 3})
-    (mixed,) = operator_compute("MatMul")(b, [shares, by_head(v)], {})
-    return b.program([b.reshape(b.transpose(mixed, [0, 2, 1, 3]), (batch, rows, heads * depth))])
 
 
 def _groups(program: Program, room: int | None = None) -> list[object]:
@@ -88,11 +58,11 @@ def _by_points(program: Program, inputs: Sequence[np.ndarray], room: int) -> lis
 
 
 CHAINS = {
-    "softmax": (_softmax(8, 64, 128), 4),
-    "layer norm": (_layer_norm(8, 64, 128), 4),
-    "attention": (_attention(2, 4, 64, 64, 32), 6),
-    "attention over other keys": (_attention(1, 3, 48, 80, 16), 6),
-    "attention with a causal mask": (_attention(2, 4, 32, 32, 16, causal=True), 6),
+    "softmax": (softmax(8, 64, 128), 4),
+    "layer norm": (layer_norm(8, 64, 128), 4),
+    "attention": (attention(2, 4, 64, 64, 32), 6),
+    "attention over other keys": (attention(1, 3, 48, 80, 16), 6),
+    "attention with a causal mask": (attention(2, 4, 32, 32, 16, causal=True), 6),
 }
 
 
@@ -125,11 +95,11 @@ def test_in_c(monkeypatch):
 
 
 def test_a_small_tensor_needs_no_group():
-    assert not any(isinstance(s, Group) for s in _groups(compose(_softmax(2, 3, 8))))
+    assert not any(isinstance(s, Group) for s in _groups(compose(softmax(2, 3, 8))))
 
 
 def test_a_row_without_room_stays_in_memory():
-    program = compose(_softmax(2, 1 << 17))
+    program = compose(softmax(2, 1 << 17))
     assert not any(isinstance(s, Group) for s in _groups(program))
 
 
@@ -188,7 +158,7 @@ def test_positions_that_are_checked_come_before_what_they_guard():
 
 
 def test_flattened_statements_are_the_members_again():
-    program = compose(_softmax(8, 64, 128))
+    program = compose(softmax(8, 64, 128))
     (only,) = _groups(program, 1 << 12)
     flat = replace(program, statements=tuple(flattened(only)))
     inputs = elements(program, 4)

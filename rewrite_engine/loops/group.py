@@ -19,7 +19,7 @@ from rewrite_engine.loops.dtypes import numpy_dtype
 from rewrite_engine.loops.expr import Expr, loads, maximum, minimum, substitute
 from rewrite_engine.loops.index import flatten, terms
 
-ROOM = 1 << 16
+ROOM = 1 << 17
 """Bytes of its parts of tensors up to which a point is made larger: near memory."""
 
 MOST_ROOM = 1 << 18
@@ -211,20 +211,17 @@ def _block(chain: _Chain, shared: Sequence[Expr], local: Collection[str], work: 
     moving = _moving(chain, shared, work.tensors)
 
     def needed(sizes: Mapping[Expr, int], names: Collection[str]) -> int:
-        """Bytes of what moves with a point: its part of each tensor."""
+        """Bytes of a point's parts of these tensors."""
         points = {axis: axis.extent // size for axis, size in sizes.items()}
-        return sum(
-            work.tensors[name].size
-            * numpy_dtype(work.tensors[name].dtype).itemsize
-            // math.prod(points[axis] for axis in axes)
-            for name, axes in moving.items()
-            if name in names and axes
-        )
+        parts = {name: math.prod(points[axis] for axis in moving[name]) for name in names}
+        sizes_of = {name: work.tensors[name].size * numpy_dtype(work.tensors[name].dtype).itemsize for name in names}
+        return sum(sizes_of[name] // parts[name] for name in names)
 
     if not shared or needed(sizes, local) > max(MOST_ROOM, work.room):
         return None
     for axis in reversed(shared):
-        fitting = [d for d in _divisors(axis.extent) if needed({**sizes, axis: d}, moving) <= work.room]
+        with_it = [name for name, axes in moving.items() if axis in axes]
+        fitting = [d for d in _divisors(axis.extent) if needed({**sizes, axis: d}, with_it) <= work.room]
         sizes[axis] = max(fitting, default=1)
         if sizes[axis] != axis.extent:
             return sizes
