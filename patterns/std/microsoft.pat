@@ -13,6 +13,32 @@ operator com.microsoft::SkipSimplifiedLayerNormalization(x, skip, gain) =
   RMSNormalization(Add(x, skip), gain, axis=-1, epsilon=epsilon)
 operator com.microsoft::QLinearMul(a, sa, za, b, sb, zb, sy, zy) =
   QuantizeLinear(Mul(DequantizeLinear(a, sa, za), DequantizeLinear(b, sb, zb)), sy, zy)
+operator com.microsoft::FusedConv(x, w, b?, activation="Relu") =
+  Relu(Conv(x, w, b?, auto_pad=auto_pad?, dilations=dilations?, group=group?, kernel_shape=kernel_shape?, pads=pads?, strides=strides?))
+operator com.microsoft::FusedGemm(a, b, c?, activation="Relu") =
+  Relu(Gemm(a, b, c?, alpha=alpha?, beta=beta?, transA=transA?, transB=transB?))
+operator com.microsoft::MatMulIntegerToFloat(a, b, sa, sb, za?, zb?) =
+  Mul(Cast(MatMulInteger(a, b, za?, zb?), to=float32), Mul(sa, sb))
+operator com.microsoft::DynamicQuantizeMatMul(a, b, sb, zb?) =
+  Mul(Cast(MatMulInteger(q, b, z, zb?), to=float32), Mul(s, sb))
+  where q, s, z = DynamicQuantizeLinear(a)
+operator com.microsoft::MultiHeadAttention(q, k, v, num_heads=h, scale=scale?, mask_filter_value=f?, unidirectional=u?) =
+  Attention(q, k, v, q_num_heads=h, kv_num_heads=h, scale=scale?, is_causal=u?)
+operator com.microsoft::Attention(x, w, b, num_heads=h, scale=scale?, mask_filter_value=f?, unidirectional=u?) =
+  Attention(q, k, v, q_num_heads=h, kv_num_heads=h, scale=scale?, is_causal=u?)
+  where q, k, v = Split(Add(MatMul(x, w), b), axis=-1, num_outputs=3)
+operator com.microsoft::RotaryEmbedding(x, ids, cos, sin, scale=1.0?, is_packed_batching=0?) =
+  RotaryEmbedding(x, cos, sin, ids, interleaved=interleaved?, num_heads=num_heads?, rotary_embedding_dim=rotary_embedding_dim?)
+  if ids.rank == 2
+## The second result is the length of what is not padded, which nothing says here.
+operator com.microsoft::EmbedLayerNormalization(ids, segments, words, places, kinds, gain, bias, mask_index_type=0?) =
+  (LayerNormalization(Add(Add(Gather(words, ids), Slice(places, [0], [ids.shape[1]], [0])), Gather(kinds, segments)),
+                      gain, bias, axis=-1, epsilon=epsilon), ReduceMin(Mul(segments, 0), [1], keepdims=0))
+operator com.microsoft::MatMulNBits(a, b, s, K=k, N=n, bits=4, block_size=z, accuracy_level=l?) =
+  MatMul(a, Transpose(Reshape(Mul(Sub(Cast(codes, to=float32), 8.0), Reshape(s, [n, k // z, 1])), [n, k]), perm=[1, 0]))
+  where low = Unsqueeze(BitwiseAnd(b, 15), [3]); high = Unsqueeze(BitShift(b, 4, direction="RIGHT"), [3]);
+        codes = Reshape(Concat(low, high, axis=3), [n, k // z, z])
+  if k % z == 0
 
 test "gelu": com.microsoft::Gelu(x: float32[2, 8]) => com.microsoft::Gelu(x)
 test "a product of quantised values":
@@ -22,3 +48,28 @@ test "the sigmoid linear unit of the usual factor":
   com.microsoft::QuickGelu(x: float32[2, 8], alpha=1.702) => com.microsoft::QuickGelu(x, alpha=1.702)
 test "of another factor, as it is":
   place com.microsoft::QuickGelu(x: float32[2, 8], alpha=1.5) => com.microsoft::QuickGelu(x, alpha=1.5) on host
+test "a convolution and its activation":
+  com.microsoft::FusedConv(x: float32[1, 4, 8, 8], const w: float32[6, 4, 3, 3], activation="Relu", pads=[1, 1, 1, 1])
+  => Relu(Conv(x, w, pads=[1, 1, 1, 1]))
+test "a convolution and another activation, as it is":
+  place com.microsoft::FusedConv(x: float32[1, 4, 8, 8], const w: float32[6, 4, 3, 3], activation="HardSigmoid")
+  => com.microsoft::FusedConv(x, w, activation="HardSigmoid") on host
+test "a product and its activation":
+  com.microsoft::FusedGemm(a: float32[3, 4], b: float32[5, 4], activation="Relu", transB=1)
+  => Relu(Gemm(a, b, transB=1))
+test "a product of integers":
+  com.microsoft::MatMulIntegerToFloat(a: uint8[3, 4], const b: int8[4, 5], const sa: float32[], const sb: float32[5])
+  => Mul(Cast(MatMulInteger(a, b), to=float32), Mul(sa, sb))
+test "attention": com.microsoft::MultiHeadAttention(q: float32[2, 5, 8], k: float32[2, 7, 8], v: float32[2, 7, 8], num_heads=2)
+  => Attention(q, k, v, q_num_heads=2, kv_num_heads=2)
+test "positions from one on, as they are":
+  place com.microsoft::RotaryEmbedding(x: float32[2, 2, 5, 8], i: int64[1], const c: float32[9, 4], const s: float32[9, 4])
+  => com.microsoft::RotaryEmbedding(x, i, c, s) on host
+test "weights of four bits":
+  place com.microsoft::MatMulNBits(a: float32[2, 64], const b: uint8[8, 2, 16], const s: float32[16], K=64, N=8, bits=8,
+                                   block_size=32)
+  => com.microsoft::MatMulNBits(a, b, s, K=64, N=8, bits=8, block_size=32) on host
+test "weights that end within a block":
+  place com.microsoft::MatMulNBits(a: float32[2, 48], const b: uint8[8, 2, 16], const s: float32[16], K=48, N=8, bits=4,
+                                   block_size=32)
+  => com.microsoft::MatMulNBits(a, b, s, K=48, N=8, bits=4, block_size=32) on host
