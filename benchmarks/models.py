@@ -1,10 +1,10 @@
 """Every model end to end against ONNX Runtime without optimisation: `python benchmarks/models.py [MODEL...]`.
 
-Import, place, lower, compile to C, run twice on two seeds, compare. Columns: operators of the file, kernels, how many of
-their functions are in C, operators that stay with NumPy or ONNX Runtime, seconds to lower and compose all kernels,
+Import, place, lower, compile to C, run twice on two seeds, compare. Columns: operators of the file, kernels, how many
+of their functions are in C, operators that stay with NumPy or ONNX Runtime, seconds to lower and compose all kernels,
 seconds to build the library with an empty cache, milliseconds of the least of five runs, the largest error relative to
-the output's magnitude, and the verdict. Models of tests/models.py, the others of the onnx package, and those of unpacked
-wheels below the folder REWRITE_ENGINE_PACKAGES; what is not there is skipped by name.
+the output's magnitude, and the verdict. Models of tests/models.py, the others of the onnx package, and those of
+unpacked wheels below the folder REWRITE_ENGINE_PACKAGES; what is not there is skipped by name.
 """
 
 from __future__ import annotations
