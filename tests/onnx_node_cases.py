@@ -152,6 +152,12 @@ def _judge_batch(cases: Sequence[Any]) -> list[Verdict]:
 
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[list[Array], list[Array]]:
     """The outputs of a model, each node lowered by its compute, executed in NumPy: as built, and composed."""
+    program = program_of(model, feeds)
+    return _execute(program, feeds), _execute(compose(program), feeds)
+
+
+def program_of(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Program:
+    """The program of a model, each node lowered by its compute, not composed."""
     builder = Builder()
     values: dict[str, Tensor | None] = {"": None}
     for initializer in model.graph.initializer:
@@ -169,8 +175,7 @@ def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[list[
         results = operator_compute(node.op_type)(builder, operands, attributes)
         values.update({name: result for name, result in zip(node.output, results, strict=False) if name})
     wanted = [tensor for value in model.graph.output if (tensor := values[value.name]) is not None]
-    program = builder.program(wanted)
-    return _execute(program, feeds), _execute(compose(program), feeds)
+    return builder.program(wanted)
 
 
 def _execute(program: Program, feeds: Mapping[str, Array]) -> list[Array]:

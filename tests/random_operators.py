@@ -7,7 +7,7 @@ reads as shapes, axes or positions stay as the case has them, so that the model 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,15 +15,21 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from onnx_node_cases import OPSET, UNITS, all_cases, assert_close, run_model
+from onnx_node_cases import OPSET, UNITS, all_cases, assert_close, program_of, run_model
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.loops import execute
 from rewrite_engine.loops.build import NeedsValue, Unsupported
+from rewrite_engine.loops.build_c import build
+from rewrite_engine.loops.compose import compose
+from rewrite_engine.loops.compute import Program
 from rewrite_engine.loops.dtypes import is_float, numpy_dtype
+from rewrite_engine.loops.emit_c import emit, host_operators
 from rewrite_engine.loops.operators import OPERATORS
 from rewrite_engine.operators import find
 from rewrite_engine.operators.dtypes import DTYPE_CODES
 from rewrite_engine.operators.facts import Operator
+from rewrite_engine.testing.onnx_backend import outputs_of
 
 Array = np.ndarray[Any, Any]
 
@@ -115,7 +121,7 @@ def _vary(
     formals = [operator.input(k) for k, name in enumerate(node.input) if name]
     positions = [k for k, name in enumerate(node.input) if name]
     variable = formals[0].type if formals and formals[0] is not None else ""
-    options = [d for d in (formals[0].dtypes if formals and formals[0] else ()) if _plain(d)]
+    options = dtypes_of(op) if formals else []
     dtype = options[turn % len(options)] if options else (arrays[0].dtype.name if arrays else "float32")
     shapes = _shapes(operator, arrays, generator)
     feeds: dict[str, Array] = {}
@@ -136,6 +142,13 @@ def _vary(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
     return Trial(op, dtype, model, feeds)
+
+
+def dtypes_of(op: str) -> list[str]:
+    """The dtypes of an operator's first operand that are tried."""
+    operator = find(op)
+    first = operator.input(0) if operator is not None else None
+    return [d for d in (first.dtypes if first is not None else ()) if _plain(d)]
 
 
 def _shapes(operator: Operator, arrays: tuple[Array, ...], generator: np.random.Generator) -> list[tuple[int, ...]]:
@@ -197,6 +210,44 @@ def run(trial: Trial) -> Outcome:
     if not reasons:
         return Outcome(trial, "agrees" if agreed else "alone")
     return Outcome(trial, "split" if agreed else "differs", "; ".join(reasons))
+
+
+def run_in_c(found: Iterable[Trial], batch: int = 300) -> Iterator[Outcome]:
+    """The trials in C against the NumPy executor: "agrees" or "broke"; "refused" where the engine has no loop nest."""
+    waiting: list[tuple[Trial, Program, list[Array]]] = []
+    for trial in found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                program = compose(program_of(trial.model, trial.feeds))
+                waiting.append((trial, program, [np.asarray(x, order="C") for x in trial.feeds.values()]))
+            except (Unsupported, RewriteError, NeedsValue) as refusal:
+                yield Outcome(trial, "refused", str(refusal))
+        if len(waiting) == batch:
+            yield from _in_c(waiting)
+            waiting = []
+    yield from _in_c(waiting)
+
+
+def _in_c(runs: Sequence[tuple[Trial, Program, list[Array]]]) -> Iterator[Outcome]:
+    nests = {k: program for k, (_, program, _) in enumerate(runs) if not host_operators(program)}
+    library = build([emit(program, f"k{k}") for k, program in nests.items()]) if nests else None
+    for k, (trial, program, arrays) in enumerate(runs):
+        if library is None or k not in nests:
+            yield Outcome(trial, "refused", f"host operators: {', '.join(host_operators(program))}")
+            continue
+        expected, found = ([np.full(x.shape, 77).astype(x.dtype) for x in outputs_of(program)] for _ in range(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                execute.run(program, arrays, expected)
+                library.kernel(f"k{k}")(arrays, found)
+                for a, b in zip(found, expected, strict=True):
+                    _compare(a, b)
+            except (AssertionError, RewriteError) as difference:
+                yield Outcome(trial, "broke", f"in C: {' '.join(str(difference).split())[:160]}")
+                continue
+        yield Outcome(trial, "agrees")
 
 
 def _compare(found: Array, wanted: Array) -> None:
