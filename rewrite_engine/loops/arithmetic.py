@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite_engine.loops.dtypes import INDEX, is_float, numpy_dtype
+from rewrite_engine.loops.dtypes import INDEX, SMALL_INTEGERS, is_float, is_integer, numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,7 +21,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def convert(value: Array, dtype: str, saturate: bool = True) -> Array:
     """The elements as `dtype`. Floats become integers by truncation, and true where they are not 0 as bool.
 
-    What is beyond int2, uint2, int4 or uint4 keeps its low bits.
+    Integers keep the low bits that fit. What NumPy leaves to the processor is said here, as for C: a float becomes an
+    int32 first (an int64 for uint32 and wider), and that is the least one where it is NaN or does not fit.
     """
     target = numpy_dtype(dtype)
     if value.dtype == target:
@@ -31,10 +32,27 @@ def convert(value: Array, dtype: str, saturate: bool = True) -> Array:
             return np.asarray(value != 0)
         if dtype.startswith(("float8", "float4")) and saturate:
             return _saturated(value.astype(np.float32), dtype).astype(target)
-        if dtype in ("int2", "uint2", "int4", "uint4"):  # the low bits, also of floats out of range
-            whole = value if np.issubdtype(value.dtype, np.integer) else value.astype(np.float64)
-            return whole.astype(np.int64).astype(target)
+        if is_integer(dtype) and is_float(value.dtype.name):
+            return _whole(value.astype(np.float64), dtype).astype(target)
+        if dtype in SMALL_INTEGERS:
+            return value.astype(np.int64).astype(target)
         return value.astype(target)
+
+
+def _whole(wide: Array, dtype: str) -> Array:
+    """float64 as the integers that they become before bits are cut off."""
+    if dtype == "uint64":
+        high = ~(wide < 2.0**63)  # NaN, too
+        return _fitting(np.where(high, wide - 2.0**63, wide), np.int64).view(np.uint64) ^ (
+            high.astype(np.uint64) << np.uint64(63)
+        )
+    return _fitting(wide, np.int64 if dtype in ("int64", "uint32") else np.int32)
+
+
+def _fitting(wide: Array, kind: type[np.signedinteger[Any]]) -> Array:
+    least = np.iinfo(kind).min
+    inside = (np.trunc(wide) >= float(least)) & (np.trunc(wide) < -float(least))
+    return np.where(inside, np.where(inside, wide, 0).astype(kind), least)
 
 
 def _saturated(value: Array, dtype: str) -> Array:

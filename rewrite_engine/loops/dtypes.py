@@ -16,10 +16,13 @@ LOW_PRECISION = frozenset(
 )  # fmt: skip
 """Floats that are computed and accumulated in float32 and rounded at every operator boundary."""
 
-PACKED = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
+SMALL_INTEGERS = frozenset({"int2", "uint2", "int4", "uint4"})
+"""Integers narrower than a byte: each has one of its own, and they are wrapped where they are computed."""
+
+PACKED = SMALL_INTEGERS | {"float4_e2m1fn"}
 """Several elements to a byte in a file; here each has a byte of its own."""
 
-_ML_DTYPES = (LOW_PRECISION - {"float16"}) | {"int2", "uint2", "int4", "uint4"}
+_ML_DTYPES = (LOW_PRECISION - {"float16"}) | SMALL_INTEGERS
 
 
 @functools.cache

@@ -117,7 +117,7 @@ class _Chain:
         """The chain with one more, which reads a member at the same place; None where it does not."""
         made = {member.out: (member, names) for member, names in zip(self.members, self.names, strict=True)}
         reads = [node for node in loads(*reader.roots) if node.name in made]
-        own = {it.expr for it in reader.parallel}
+        own = {it.expr for it in reader.parallel if it.extent > 1}
         found: dict[Expr, Expr] = {}
         for axis in self.shared:
             places = {_place(node, *made[node.name], axis) for node in reads}

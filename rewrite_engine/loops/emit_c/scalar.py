@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrite_engine.loops.dtypes import INDEX, is_float, numpy_dtype
+from rewrite_engine.loops.dtypes import INDEX, SMALL_INTEGERS, is_float, numpy_dtype
 from rewrite_engine.loops.emit_c.types import (
-    SMALL_INTEGERS,
     convert,
     is_low,
     is_unsigned,

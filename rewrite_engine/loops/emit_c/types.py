@@ -6,10 +6,7 @@ import math
 
 import numpy as np
 
-from rewrite_engine.loops.dtypes import INDEX, LOW_PRECISION, is_float, numpy_dtype
-
-SMALL_INTEGERS = frozenset({"int2", "uint2", "int4", "uint4"})
-"""Integers narrower than a byte: stored in one, wrapped where they are computed."""
+from rewrite_engine.loops.dtypes import INDEX, LOW_PRECISION, SMALL_INTEGERS, is_float, numpy_dtype
 
 _STORED = {
     "float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t", "bool": "uint8_t",
