@@ -212,6 +212,27 @@ def run(trial: Trial) -> Outcome:
     return Outcome(trial, "split" if agreed else "differs", "; ".join(reasons))
 
 
+CORNERS = (
+    "AveragePool", "Concat", "Conv", "CumSum", "Expand", "Gather", "LSTM", "MatMul", "MaxPool", "Pad", "ReduceSum",
+    "Resize", "Slice", "Split", "Tile", "Transpose",
+)  # fmt: skip
+"""Operators that move and reduce: their index maps have the corners."""
+
+
+def with_corners(count: int, seed: int = 5) -> list[tuple[Program, list[Array]]]:
+    """Programs of such operators, from node tests with other elements, and their inputs."""
+    generator = np.random.default_rng(seed)
+    found: list[tuple[Program, list[Array]]] = []
+    while len(found) < count:
+        op = CORNERS[len(found) % len(CORNERS)]
+        node, arrays = bases()[op][generator.integers(len(bases()[op]))]
+        trial = _vary(op, node, arrays, 0, generator)
+        if trial is not None:
+            feeds = [np.asarray(x, order="C") for x in trial.feeds.values()]
+            found.append((program_of(trial.model, trial.feeds), feeds))
+    return found
+
+
 def run_in_c(found: Iterable[Trial], batch: int = 300) -> Iterator[Outcome]:
     """The trials in C against the NumPy executor: "agrees" or "broke"; "refused" where the engine has no loop nest."""
     waiting: list[tuple[Trial, Program, list[Array]]] = []

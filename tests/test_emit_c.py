@@ -480,8 +480,19 @@ SANITIZED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from bad_input import outside
+from loops_chains import attention, layer_norm
+from loops_programs import elements
+from random_operators import with_corners
 from test_emit_c import PRODUCTS, SANITIZERS, check, random_programs
-programs = [*random_programs(int(sys.argv[2])), *(case() for case in PRODUCTS.values()), *outside()]
+from test_loops_scan import MADE
+from test_loops_schedule import CASES
+from rewrite_engine.loops import group
+group.ROOM = 1 << 11
+count = int(sys.argv[2])
+programs = [*random_programs(count), *(case() for case in PRODUCTS.values()), *outside(), *with_corners(4 * count)]
+programs += [made()[:2] for made in MADE.values()]
+chains = [attention(1, 2, 17, 19, 5), layer_norm(3, 7, 33), *(program for program, _ in CASES.values())]
+programs += [(program, elements(program, 1)) for program in chains]
 check(programs, (*SANITIZERS, *sys.argv[3:]))
 print("clean")
 """
