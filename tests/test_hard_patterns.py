@@ -132,7 +132,9 @@ def test_both_sides_compute_the_same(path: Path, case: Case) -> None:
         assert path.stem == "algebra"  # where the shape is the point
         pytest.skip("its shapes are only known at run time")
     own = [rule for rule in rules.rules if rule.kind == "rule" and rule.span.file == case.file]
-    allowed = 0.0 if all(rule.label == "exact" for rule in own) else APPROXIMATE.get(case.title, 2e-5)
+    foreign = any("::" in node.op for node in terms.nodes)  # which ONNX Runtime computes, in an order of its own
+    exact = all(rule.label == "exact" for rule in own) and not foreign
+    allowed = 0.0 if exact else APPROXIMATE.get(case.title, 2e-5)
     for seed in range(SEEDS):
         results = computed(terms, np.random.default_rng([seed, 7]))
         assert farthest(results[:first], results[first:]) <= allowed

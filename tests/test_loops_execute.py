@@ -13,6 +13,7 @@ from loops_programs import MOVEMENTS, REDUCTIONS, assert_close, elements, progra
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.loops import contraction, execute, interpret
 from rewrite_engine.loops.arithmetic import apply, convert, erf
+from rewrite_engine.loops.boxes import flips
 from rewrite_engine.loops.build import Builder, NeedsValue, Tensor, Unsupported
 from rewrite_engine.loops.expr import call, cast, maximum, select
 
@@ -265,10 +266,10 @@ def test_cuts_are_where_conditions_flip():
     (compute,) = builder.program([builder.concat(parts, 0)]).statements
     shapes = tuple((t.name, t.shape) for t in parts)
     assert list(execute._cuts(compute, shapes).values()) == [(3, 7)]
-    assert execute._flips("lt", -3, 2) == (2,)  # 0 < 2v - 3 from v = 2
-    assert execute._flips("le", 6, -2) == (4,)  # 0 <= 6 - 2v until v = 3
-    assert execute._flips("eq", -4, 2) == (2, 3)
-    assert execute._flips("eq", -5, 2) == ()
+    assert flips("lt", -3, 2) == (2,)  # 0 < 2v - 3 from v = 2
+    assert flips("le", 6, -2) == (4,)  # 0 <= 6 - 2v until v = 3
+    assert flips("eq", -4, 2) == (2, 3)
+    assert flips("eq", -5, 2) == ()
 
 
 def test_known_values_are_computed_and_unknown_ones_refused():
