@@ -11,7 +11,6 @@ import rewrite_engine as rw
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.placed import CopyCall, KernelCall
 from rewrite_engine.language import load_text
-from rewrite_engine.placement.strategies import Largest, OpMap, Optimal, Priority, ShortestPath, Single, Strategy
 
 RULES = """
 device acc { memory 1MiB }
@@ -51,7 +50,6 @@ def test_the_optimum():
     assert dict(found.baselines) == {
         "priority": 381 * NS,
         "largest": 254 * NS,
-        "dp": 230 * NS,
         "single:host": 400 * NS,
         "single:fast": 230 * NS,
         "single:npu": 254 * NS,
@@ -67,58 +65,6 @@ def test_priority_takes_the_first_target_that_can_and_the_largest_kernel():
     assert where(found) == everywhere("npu npu npu npu") and found.costs.total == 254 * NS
     found = place(strategy="priority", targets=("fast", "npu"))
     assert where(found) == everywhere("fast fast npu fast")
-
-
-def test_dp_follows_the_cheapest_path():
-    """On a chain, where nothing is shared, that is the optimum."""
-    found = place(strategy="dp")
-    assert where(found) == everywhere("fast fast host fast") and found.costs.total == 230 * NS
-
-
-SHARED = """
-device acc { memory 1MiB }
-link host <-> acc: 20ns
-target host { supports Relu(x), Neg(x), Add(a, b) cost 100ns }
-target npu on acc { launch 30ns  supports Relu(x) cost 70ns  supports Neg(x) cost 10ns }
-"""
-
-
-def test_dp_shares_a_value_among_its_readers():
-    """The first operator is dearer on the device until its two readers, both there, pay for the way to it."""
-    graph = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) c = Neg(b) y = Add(a, c) }"
-    found = place(graph, SHARED, strategy="dp")
-    assert where(found)["b"] == where(found)["c"] == "npu" and where(found)["y"] == "host"
-    assert (
-        place(graph, SHARED).costs.total
-        <= found.costs.total
-        < place(graph, SHARED, strategy="priority").costs.total * 2
-    )
-
-
-@pytest.mark.parametrize(
-    ("strategy", "name", "options"),
-    [
-        (Optimal(), "optimal", {}),
-        (Priority(), "priority", {}),
-        (Priority(("npu", "fast")), "priority", {"targets": ("npu", "fast")}),
-        (Largest(), "largest", {}),
-        (ShortestPath(), "dp", {}),
-        (OpMap({"Relu": "npu"}), "op-map", {"mapping": {"Relu": "npu"}}),
-        (OpMap({"Relu": "acc"}, fallback="fast"), "op-map", {"mapping": {"Relu": "acc"}, "fallback": "fast"}),
-        (Single("npu"), "single:npu", {}),
-    ],
-)
-def test_strategies_are_classes(strategy, name, options):
-    """An instance, with what it is told, is the strategy of that name with the same options."""
-    found, named = place(strategy=strategy), place(strategy=name, **options)
-    assert isinstance(strategy, Strategy) and found.strategy == named.strategy == name
-    assert where(found) == where(named) and found.costs.total == named.costs.total
-
-
-def test_a_strategy_that_names_no_target_is_refused():
-    for strategy in (Single("gpu"), Priority(("npu", "gpu"))):
-        with pytest.raises(RewriteError, match="unknown target `gpu`; there are host, fast, npu"):
-            place(strategy=strategy)
 
 
 def test_single_leaves_the_rest_to_the_host():
@@ -175,12 +121,12 @@ def test_op_map_of_an_operator_with_several_results():
 def test_targets_restrict():
     found = place(targets=("npu",))
     assert where(found) == everywhere("npu npu npu npu") and found.baselines.keys() == {
-        "priority", "largest", "dp", "single:host", "single:npu"
+        "priority", "largest", "single:host", "single:npu"
     }  # fmt: skip
     assert where(place(targets=("host",))) == everywhere("host host host host")
 
 
-@pytest.mark.parametrize("strategy", ["optimal", "priority", "largest", "dp", "single:fast"])
+@pytest.mark.parametrize("strategy", ["optimal", "priority", "largest", "single:fast"])
 def test_pins_hold_for_every_strategy(strategy):
     for target, device in (("npu", "acc"), ("host", "host")):
         for pin in {target, device} - ({"host"} if strategy == "single:fast" and target == "npu" else set()):

@@ -22,8 +22,8 @@ from rewrite_engine.machine import Machine
 from rewrite_engine.operators import effective_attributes
 from rewrite_engine.operators.types import TensorType
 from rewrite_engine.passes.base import PassError
-from rewrite_engine.placement.choosing import Rank, choose
 from rewrite_engine.placement.rebuild import rebuild_kernels
+from rewrite_engine.placement.strategies import Rank, choose
 
 UNKNOWN = TensorType("?", None)
 

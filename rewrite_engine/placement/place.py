@@ -31,7 +31,7 @@ from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
-from rewrite_engine.placement.strategies import Optimal, Options, Strategy, audited, baselines, find, name_of
+from rewrite_engine.placement.strategies import Options, Strategy, audited, baselines, find, name_of, optimal
 
 LABELS = ("exact", "reassociates", "approximates")
 
@@ -119,7 +119,7 @@ def place(
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
-    if isinstance(chosen, Optimal) and too_small(graph, machine):
+    if chosen is optimal and too_small(graph, machine):
         solution = fit(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
@@ -166,7 +166,7 @@ def _choose(
     others = [s for s in known.values() if s is not None]
     proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
     totals = {key: None if s is None else aim.price(explored, s) for key, s in known.items()}
-    if isinstance(strategy, Optimal):
+    if strategy is optimal:
         return proven, totals
     try:
         answer = strategy(explored, options)

@@ -1,16 +1,17 @@
 """How the choice is made: strategies take an explored problem and return a solution with a lower bound.
 
-`Optimal` is exact; the others are the baselines everybody knows. Baselines choose among the kernels that compute the
-model's operators as they were given, a composite before its parts; of a declared operator that nothing runs as it is,
-among those of its body.
+`optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines
+choose among the kernels that compute the model's operators as they were given, a composite before its parts; of a
+declared operator that nothing runs as it is, among those of its body.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, cast
 
 from rewrite_engine import plugins
 from rewrite_engine.diagnostics import RewriteError
@@ -18,12 +19,10 @@ from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
+from rewrite_engine.egraph.regions import merged
 from rewrite_engine.egraph.supply import supply
 from rewrite_engine.pause import collector_paused
-from rewrite_engine.placement.choosing import solution
-from rewrite_engine.placement.given import given_of
-from rewrite_engine.placement.ranks import by_map, by_order, by_target, largest_sets
-from rewrite_engine.placement.shortest_paths import shortest_paths
+from rewrite_engine.placement.given import Given, given_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,6 @@ class Options:
     gap: float = 0.0
 
 
-@runtime_checkable
 class Strategy(Protocol):
     """A strategy: the kernels that run, in their regions, or None when it finds no placement.
 
@@ -49,101 +47,93 @@ class Strategy(Protocol):
     def __call__(self, explored: Explored, options: Options, /) -> Solution | Sequence[Choice] | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Optimal:
+def optimal(explored: Explored, options: Options) -> Solution:
     """The placement of least cost over the e-graph as explored, never worse than a baseline."""
-
-    name: str = "optimal"
-
-    def __call__(self, explored: Explored, options: Options, /) -> Solution:
-        known = [s for s in baselines(explored, options).values() if s is not None]
-        cutoff = min(known, key=lambda s: s.cost, default=None)
-        return solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=cutoff)
+    known = [s for s in baselines(explored, options).values() if s is not None]
+    cutoff = min(known, key=lambda s: s.cost, default=None)
+    return solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=cutoff)
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
-    """Every operator goes to the first target of the order that can run it, in as large a kernel as can be.
-
-    `order` are names of targets (None: those of --targets; none: all but the host, in the order of the rule files).
-    """
-
-    order: tuple[str, ...] | None = None
-    name: str = "priority"
-
-    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
-        order = options.order if self.order is None else _known(self.order, explored.problem)
-        return solution(explored, by_order(explored, order))
+def priority(explored: Explored, options: Options) -> Solution | None:
+    """Every operator goes to the first target of the order that can run it, in as large a kernel as can be."""
+    return _solution(explored, by_order(explored, options.order))
 
 
-@dataclass(frozen=True, slots=True)
-class Largest:
+def by_order(explored: Explored, targets: Sequence[str]) -> Rank:
+    """The ranking of `priority`: these targets in this order (without any, all but the host), then the others."""
+    names = [target.name for target in explored.problem.targets]
+    order = list(targets) or [name for name in names if name != "host"]
+    rank = {names.index(name): k for k, name in enumerate(order) if name in names}
+    return lambda kernel: rank.get(kernel.target, len(rank) + kernel.target)
+
+
+def single(target: str) -> Callable[[Explored, Options], Solution | None]:
+    """Everything on one target; the host runs what it cannot."""
+
+    def strategy(explored: Explored, options: Options) -> Solution | None:
+        return _solution(explored, by_target(explored, target))
+
+    return strategy
+
+
+def by_target(explored: Explored, target: str) -> Rank:
+    """The ranking of `single`: the target, else the host."""
+    names = [t.name for t in explored.problem.targets]
+    only = {names.index(target): 0, 0: 1}
+    return lambda kernel: only.get(kernel.target)
+
+
+def largest(explored: Explored, options: Options) -> Solution | None:
     """The largest connected set of operators that one target supports goes to it first, then the next largest."""
-
-    name: str = "largest"
-
-    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
-        given = given_of(explored)
-        return solution(explored, largest_sets(explored, given), given)
+    given = given_of(explored)
+    return _solution(explored, _largest_sets(explored, given), given)
 
 
-@dataclass(frozen=True, slots=True)
-class ShortestPath:
-    """Each operator goes where the cheapest way to it ends, as if the model were a tree: see `shortest_paths`."""
-
-    name: str = "dp"
-
-    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
-        given = given_of(explored)
-        return solution(explored, shortest_paths(explored, given), given)
-
-
-@dataclass(frozen=True, slots=True)
-class OpMap:
+def op_map(explored: Explored, options: Options) -> Solution | None:
     """Operators go where a map says (a target or a device), the others to the fallback.
 
     A composite is used where all its operators go to its target. What cannot run where it should goes to the fallback,
-    or to whatever target can run it. Without a `mapping` it is that of --map, with its --fallback.
+    or to whatever target can run it.
     """
-
-    mapping: Mapping[str, str] | None = None
-    fallback: str = "host"
-    name: str = "op-map"
-
-    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
-        if self.mapping is None:
-            return solution(explored, by_map(explored, options.mapping, options.fallback))
-        return solution(explored, by_map(explored, self.mapping, self.fallback))
+    return _solution(explored, by_map(explored, options.mapping, options.fallback))
 
 
-@dataclass(frozen=True, slots=True)
-class Single:
-    """Everything on one target; the host runs what it cannot."""
+def by_map(explored: Explored, mapping: Mapping[str, str], fallback_place: str) -> Rank:
+    """The ranking of `op-map`: operators go to the target or device that the map names, others to the fallback."""
+    problem = explored.problem
+    machine = explored.machine
+    fallback = machine.targets_at(fallback_place)
+    wanted = {op: machine.targets_at(place) for op, place in mapping.items()}
+    whole: dict[int, set[str]] = defaultdict(set)  # value of several results -> operators that compute it
+    for kernel in problem.kernels:
+        if kernel.value in problem.solo:
+            whole[kernel.value] |= _operators(explored, kernel)
 
-    target: str
+    def rank(kernel: Kernel) -> int | None:
+        node = explored.enodes[kernel.payload]
+        ops = _operators(explored, kernel) if node.result is None else whole[node.inputs[0]]
+        if all(kernel.target in wanted.get(op, fallback) for op in ops):
+            return 0
+        if node.fused is not None:
+            return None
+        return 1 if kernel.target in fallback else 2
 
-    @property
-    def name(self) -> str:
-        return f"single:{self.target}"
+    return rank
 
-    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
-        (target,) = _known((self.target,), explored.problem)
-        return solution(explored, by_target(explored, target))
+
+def _operators(explored: Explored, kernel: Kernel) -> set[str]:
+    """The operators that a kernel computes."""
+    node = explored.enodes[kernel.payload]
+    return {node.op} if node.fused is None else {inner.op for inner in node.fused.variant.nodes}
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    strategy.name: strategy for strategy in (Optimal(), Priority(), Largest(), ShortestPath(), OpMap())
+    "optimal": optimal,
+    "priority": priority,
+    "largest": largest,
+    "op-map": op_map,
 }
 """By name; `single:<target>` is made by `find`."""
-
-
-def _known(names: Sequence[str], problem: Problem) -> tuple[str, ...]:
-    """The names of targets. Raises RewriteError for one that there is not."""
-    there = [target.name for target in problem.targets]
-    for name in names:
-        if name not in there:
-            raise RewriteError(f"unknown target `{name}`; there are {', '.join(there)}")
-    return tuple(names)
 
 
 def find(name: str, problem: Problem) -> Strategy:
@@ -153,7 +143,7 @@ def find(name: str, problem: Problem) -> Strategy:
     if kind == "single":
         if target not in names:
             raise RewriteError(f"strategy `single` needs one of the targets: {', '.join(f'single:{n}' for n in names)}")
-        return Single(target)
+        return single(target)
     if name in STRATEGIES:
         return STRATEGIES[name]
     found = plugins.load(plugins.STRATEGIES, name)
@@ -214,13 +204,143 @@ def _can_run(problem: Problem, choices: Sequence[Choice]) -> bool:
 def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
     """The placements of the strategies that everybody knows; None where one finds none."""
     given = given_of(explored)
-    ranks = {
-        "priority": by_order(explored, options.order),
-        "largest": largest_sets(explored, given),
-        "dp": shortest_paths(explored, given),
-    }
+    ranks = {"priority": by_order(explored, options.order), "largest": _largest_sets(explored, given)}
     if options.mapping:
         ranks["op-map"] = by_map(explored, options.mapping, options.fallback)
     for target in explored.problem.targets:
         ranks[f"single:{target.name}"] = by_target(explored, target.name)
-    return {name: solution(explored, rank, given) for name, rank in ranks.items()}
+    return {name: _solution(explored, rank, given) for name, rank in ranks.items()}
+
+
+Rank = Callable[[Kernel], int | None]  # preference, smaller first; None: never
+
+
+def _solution(explored: Explored, rank: Rank, given: Given | None = None) -> Solution | None:
+    chosen = choose(explored, rank, given)
+    if chosen is None:
+        return None
+    checked = merged(explored.problem, chosen)
+    if checked.problems:
+        return None
+    return Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
+
+
+def choose(explored: Explored, rank: Rank, given: Given | None = None) -> list[int] | None:
+    """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached.
+
+    The kernels, in an order in which they can run, or None where some value cannot be served. `given` is what
+    `given_of` says of `explored`, where that is known already.
+    """
+    problem = explored.problem
+    order, _, candidates = given or given_of(explored)
+    demands: dict[int, set[int]] = defaultdict(set)  # value -> devices where it is read
+    inside: dict[int, set[int]] = defaultdict(set)  # tuple value -> targets that read it
+    for value, device in problem.roots:
+        demands[value].add(device)
+    chosen: list[int] = []
+    for value in sorted(order, key=order.__getitem__, reverse=True):
+        if value not in demands and value not in inside:
+            continue
+        if value in problem.resident or any(v == value for v, _ in problem.given):
+            continue
+        picked = _pick(explored, candidates.get(value, ()), demands.get(value, set()), inside.get(value, set()), rank)
+        if picked is None:
+            return None
+        for k in picked:
+            chosen.append(k)
+            kernel = problem.kernels[k]
+            for read in kernel.reads:
+                if read.value in problem.solo:
+                    inside[read.value].add(kernel.target)
+                else:
+                    device = problem.targets[kernel.target].device if read.device is None else read.device
+                    demands[read.value].add(device)
+    return chosen[::-1]
+
+
+def _pick(
+    explored: Explored, candidates: Sequence[int], devices: set[int], targets: set[int], rank: Rank
+) -> list[int] | None:
+    """The kernels that compute one value: one, or for a tuple one per target that reads it."""
+    problem = explored.problem
+
+    def key(k: int) -> tuple[int, int, int, int]:
+        kernel = problem.kernels[k]
+        place = rank(kernel)
+        assert place is not None
+        return (place, -len(explored.covers.get(kernel.payload, ())), kernel.cost, k)
+
+    def fed(kernel: Kernel) -> bool:
+        home = problem.targets[kernel.target].device
+        needs = ((read.value, home if read.device is None else read.device) for read in kernel.reads)
+        return all(_arrives(problem, value, device) for value, device in needs)
+
+    def reaches(k: int) -> bool:
+        kernel = problem.kernels[k]
+        home = problem.targets[kernel.target].device
+        return all(home == d or (kernel.value, home, d) in problem.copies for d in devices)
+
+    able = sorted((k for k in candidates if rank(problem.kernels[k]) is not None and fed(problem.kernels[k])), key=key)
+    if targets:
+        best = [next((k for k in able if problem.kernels[k].target == t), None) for t in sorted(targets)]
+        return None if None in best else [k for k in best if k is not None]
+    found = next((k for k in able if reaches(k)), None)
+    return None if found is None else [found]
+
+
+def _arrives(problem: Problem, value: int, device: int) -> bool:
+    """Whether a graph input can get to a device; others are computed where they have to be."""
+    homes = [home for given, home in problem.given if given == value]
+    return not homes or any(home == device or (value, home, device) in problem.copies for home in homes)
+
+
+def _largest_sets(explored: Explored, given: Given) -> Rank:
+    """Greedy assignment of connected supported sets, as a ranking."""
+    problem, usable = explored.problem, given.usable
+    supported: dict[int, set[int]] = defaultdict(set)
+    reads: dict[int, set[int]] = defaultdict(set)
+    for kernel in problem.kernels:
+        if kernel.payload in usable and kernel.target != 0:
+            supported[kernel.target].add(kernel.value)
+        if kernel.payload in usable:
+            reads[kernel.value].update(read.value for read in kernel.reads)
+    assigned: dict[int, int] = {}
+    parts: list[tuple[int, int, list[int]]] = []  # the largest first, of these that of the first target
+
+    def add(target: int, values: Iterable[int]) -> None:
+        for part in _components(values, reads):
+            heapq.heappush(parts, (-len(part), target, sorted(part)))
+
+    for target, values in sorted(supported.items()):
+        add(target, values)
+    while parts:
+        _, target, part = heapq.heappop(parts)
+        left = [value for value in part if value not in assigned]
+        if len(left) == len(part):
+            assigned |= dict.fromkeys(part, target)
+        else:  # what is left of it is smaller, and waits for its turn
+            add(target, left)
+    return lambda kernel: 0 if assigned.get(kernel.value) == kernel.target else 1 + kernel.target
+
+
+def _components(values: Iterable[int], reads: Mapping[int, set[int]]) -> list[frozenset[int]]:
+    """Connected parts of a set of values, along reads."""
+    left = set(values)
+    neighbours: dict[int, set[int]] = defaultdict(set)
+    for value in left:
+        for other in reads.get(value, set()) & left:
+            neighbours[value].add(other)
+            neighbours[other].add(value)
+    parts = []
+    for start in sorted(left):
+        if start not in left:
+            continue
+        part, stack = {start}, [start]
+        while stack:
+            for other in neighbours[stack.pop()]:
+                if other not in part:
+                    part.add(other)
+                    stack.append(other)
+        left -= part
+        parts.append(frozenset(part))
+    return parts
