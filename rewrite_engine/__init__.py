@@ -34,15 +34,19 @@ if TYPE_CHECKING:
     from rewrite_engine.bindings import compile_bindings
     from rewrite_engine.diagnostics import PatError, RewriteError
     from rewrite_engine.graph import bundled_model
+    from rewrite_engine.placement.strategies import Dp, Largest, OpMap, Optimal, Priority, Single
 
 __version__ = "0.1.0"
-__all__ = ["Bindings", "Bundle", "Explanation", "MatchedNode", "Matches", "Module", "PatError", "Placement",
-           "RewriteError", "RuleSet", "bundled_model", "compile", "compile_bindings", "explain", "load", "load_rules",
-           "match", "place", "reuse", "supports", "what_if", "with_capabilities"]  # fmt: skip
+__all__ = ["Bindings", "Bundle", "Dp", "Explanation", "Largest", "MatchedNode", "Matches", "Module", "OpMap", "Optimal",
+           "PatError", "Placement", "Priority", "RewriteError", "RuleSet", "Single", "bundled_model", "compile",
+           "compile_bindings", "explain", "load", "load_rules", "match", "place", "reuse", "supports", "what_if",
+           "with_capabilities"]  # fmt: skip
 
 _HOMES = {"Bindings": "rewrite_engine.backend.bindings", "compile_bindings": "rewrite_engine.bindings",
           "PatError": "rewrite_engine.diagnostics", "RewriteError": "rewrite_engine.diagnostics",
-          "bundled_model": "rewrite_engine.graph"}  # fmt: skip
+          "bundled_model": "rewrite_engine.graph",
+          **dict.fromkeys(("Dp", "Largest", "OpMap", "Optimal", "Priority", "Single"),
+                          "rewrite_engine.placement.strategies")}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ Nothing here is shared with the package but the types of a problem.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
@@ -99,51 +100,138 @@ def brute_force(problem: Problem, limit: int, budget: int = 40_000) -> int | Non
     """The least cost of all solutions that cost at most `limit`, else None. TimeoutError beyond the budget."""
     best = [limit + 1]
     steps = [budget]
-    for chosen in _selections(problem, best, steps):
-        _best_regions(problem, chosen, best, steps)
+    for chosen, least in _selections(problem, best, steps):
+        _best_regions(problem, chosen, best, steps, least)
     return None if best[0] > limit else best[0]
 
 
-def _selections(problem: Problem, best: list[int], steps: list[int]) -> Iterator[list[int]]:
-    """Sets of kernels, at most one per value and target, such that every value that is read is computed or given."""
+def _selections(
+    problem: Problem, best: list[int], steps: list[int], copied: bool = True, busiest: int | None = None
+) -> Iterator[tuple[list[int], int]]:
+    """Sets of kernels, at most one per value and target, such that every value that is read is computed or given.
+
+    Each with a lower bound of what it costs, that of copies included where these are `copied` at a price; what costs
+    at least `best`, or keeps a device busy for more than `busiest`, is left out.
+    """
     by_value: dict[int, dict[int, list[int]]] = {}
     for number, kernel in enumerate(problem.kernels):
         if kernel.value not in problem.resident:
             by_value.setdefault(kernel.value, {}).setdefault(kernel.target, []).append(number)
     inputs = {value for value, _ in problem.given}
-    least = {
-        value: 0 if value in inputs else min(problem.kernels[k].cost for ks in targets.values() for k in ks)
-        for value, targets in by_value.items()
-    }
+    homes = [target.device for target in problem.targets]
 
-    def visit(pending: list[int], done: frozenset[int], chosen: list[int], cost: int) -> Iterator[list[int]]:
+    def fetched(value: int, devices: frozenset[int], targets: tuple[int, ...]) -> int | None:
+        """What it costs at least to have a value on all devices; None where it cannot get there."""
+        sources = {homes[t] for t in targets} | {d for v, d in problem.given if v == value}
+        total = 0
+        for device in devices - sources:
+            ways = [problem.copies[value, s, device] for s in sources if (value, s, device) in problem.copies]
+            if not ways:
+                return None
+            total += min(ways)
+        return total if copied else 0
+
+    @functools.cache
+    def floor(value: int, devices: frozenset[int]) -> int:
+        """What it costs at least to compute a value and to have it on these devices, what it reads apart."""
+        prices = []
+        for device in devices or (None,):
+            ways = [0] if value in inputs else []
+            for target, able in by_value[value].items():
+                copy = 0
+                if copied and device is not None and homes[target] != device:
+                    copy = problem.copies.get((value, homes[target], device), 10**9)
+                ways.append(copy + min(problem.kernels[k].cost for k in able))
+            prices.append(min(ways))
+        return max(prices)
+
+    needed = _unavoidable(problem, by_value, inputs)
+    Needs = dict[int, frozenset[int]]  # value -> devices where it is read; none for several results in one
+    nowhere: frozenset[int] = frozenset()
+
+    def visit(
+        needs: Needs, done: frozenset[int], chosen: list[int], cost: int, used: frozenset[int]
+    ) -> Iterator[tuple[list[int], int]]:
         steps[0] -= 1
         if steps[0] < 0:
             raise TimeoutError
-        pending = [v for v in dict.fromkeys(pending) if v not in done and v not in problem.resident]
-        used = {problem.kernels[k].target for k in chosen}
+        pending = [v for v in needs if v not in done and v not in problem.resident]
         launches = sum(problem.targets[t].launch for t in used)
-        if cost + launches + sum(least.get(v, 0) for v in pending) >= best[0]:
+        left = {u for v in pending for u in needed.get(v, ())} - done
+        if cost + launches + sum(floor(u, needs.get(u, nowhere)) for u in left) >= best[0]:
             return
         if not pending:
-            yield chosen
+            yield chosen, cost
             return
         value = max(pending)
         targets = by_value.get(value, {})
         for size in range(0 if value in inputs else 1, len(targets) + 1):
             for where in itertools.combinations(sorted(targets), size):
+                copies = fetched(value, needs[value], where)
+                if copies is None:
+                    continue
                 for picked in itertools.product(*(targets[t] for t in where)):
-                    more = [r.value for k in picked for r in problem.kernels[k].reads]
-                    spent = cost + sum(problem.kernels[k].cost for k in picked)
-                    yield from visit(pending + more, done | {value}, chosen + list(picked), spent)
+                    more = dict(needs)
+                    for kernel in (problem.kernels[k] for k in picked):
+                        for read in kernel.reads:
+                            device = homes[kernel.target] if read.device is None else read.device
+                            there = frozenset() if read.value in problem.solo else frozenset({device})
+                            more[read.value] = more.get(read.value, frozenset()) | there
+                    if busiest is not None and max(_busy(problem, chosen + list(picked))) > busiest:
+                        continue
+                    spent = cost + copies + sum(problem.kernels[k].cost for k in picked)
+                    yield from visit(more, done | {value}, chosen + list(picked), spent, used | {*where})
 
-    yield from visit([v for v, _ in problem.roots], frozenset(), [], 0)
+    roots: Needs = {}
+    for value, device in problem.roots:
+        roots[value] = roots.get(value, frozenset()) | {device}
+    yield from visit(roots, frozenset(), [], 0, frozenset())
 
 
-def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: list[int]) -> None:
-    """All partitions of the kernels into connected regions of one target."""
+def _busy(problem: Problem, chosen: list[int]) -> list[int]:
+    """What the kernels alone take on every device."""
+    busy = [0] * len(problem.devices)
+    for kernel in (problem.kernels[k] for k in chosen):
+        busy[problem.targets[kernel.target].device] += kernel.cost
+    return busy
+
+
+def _unavoidable(
+    problem: Problem, by_value: dict[int, dict[int, list[int]]], inputs: set[int]
+) -> dict[int, frozenset[int]]:
+    """Per value, those that every way to compute it computes as well, itself too; only some where there are cycles."""
+    found = {v: frozenset({v}) for v in by_value if v not in inputs}
+    for _ in range(len(found)):
+        for v in found:
+            ways = [
+                frozenset().union(*(found.get(read.value, frozenset()) for read in problem.kernels[k].reads))
+                for able in by_value[v].values()
+                for k in able
+            ]
+            found[v] = frozenset({v}).union(frozenset.intersection(*ways))
+    return found
+
+
+def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: list[int], least: int) -> None:
+    """All partitions of the kernels into connected regions of one target; `least` is what they cost without launches,
+    where every copy is the cheapest."""
     kernels = [problem.kernels[k] for k in chosen]
     base = sum(kernel.cost for kernel in kernels)
+    for launches, regions in partitions(problem, kernels, least, best):
+        steps[0] -= 1
+        if steps[0] < 0:
+            raise TimeoutError
+        where = {k: n for n, region in enumerate(regions) for k in region}
+        if base + launches < best[0]:
+            copies = _cheapest_copies(problem, kernels, regions, where, best[0] - base - launches)
+            if copies is not None:
+                best[0] = base + launches + copies
+
+
+def partitions(
+    problem: Problem, kernels: list[Kernel], base: int, best: list[int]
+) -> Iterator[tuple[int, list[list[int]]]]:
+    """(launches, regions), as `_connected_partitions`; none where a tuple is not computed where it is read."""
     together: set[tuple[int, int]] = set()  # a value of several results is computed in the region that reads it
     edges: set[tuple[int, int]] = set()
     for b, reader in enumerate(kernels):
@@ -155,15 +243,7 @@ def _best_regions(problem: Problem, chosen: list[int], best: list[int], steps: l
                 together.update((a, b) for a in makers)
             if read.device in (None, problem.targets[reader.target].device):
                 edges.update((a, b) for a in makers)
-    for launches, regions in _connected_partitions(problem, kernels, edges, together, base, best):
-        steps[0] -= 1
-        if steps[0] < 0:
-            raise TimeoutError
-        where = {k: n for n, region in enumerate(regions) for k in region}
-        if all(where[a] == where[b] for a, b in together) and base + launches < best[0]:
-            copies = _cheapest_copies(problem, kernels, regions, where, best[0] - base - launches)
-            if copies is not None:
-                best[0] = base + launches + copies
+    yield from _connected_partitions(problem, kernels, edges, together, base, best)
 
 
 def _connected_partitions(
@@ -179,40 +259,43 @@ def _connected_partitions(
     Where a launch costs nothing, kernels that need not be together are kept apart: that is never dearer, and a
     partition that holds still holds when a region is split.
     """
-    linked = edges | {(b, a) for a, b in edges}
+    beside: list[set[int]] = [set() for _ in kernels]
+    for a, b in edges:
+        if kernels[a].target == kernels[b].target:
+            beside[a].add(b)
+            beside[b].add(a)
     group = list(range(len(kernels)))
     for a, b in together:
         group = [group[a] if g == group[b] else g for g in group]
 
-    def connected(part: list[int]) -> bool:
-        reached, todo = {part[0]}, [part[0]]
-        while todo:
-            at = todo.pop()
-            for other in part:
-                if other not in reached and (at, other) in linked:
-                    reached.add(other)
-                    todo.append(other)
-        return len(reached) == len(part)
+    def parts_with(seed: int, left: frozenset[int]) -> Iterator[frozenset[int]]:
+        """The connected sets of kernels that are left, with `seed` in them."""
+        if not problem.targets[kernels[seed].target].launch:
+            left = frozenset(k for k in left if group[k] == group[seed])
 
-    def grow(number: int, parts: list[list[int]], launches: int) -> Iterator[tuple[int, list[list[int]]]]:
-        if base + launches >= best[0]:
-            return
-        if number == len(kernels):
-            if all(map(connected, parts)):
-                yield launches, [list(part) for part in parts]
-            return
-        target = kernels[number].target
-        launch = problem.targets[target].launch
-        for part in list(parts):
-            if kernels[part[0]].target == target and (launch or group[part[0]] == group[number]):
-                part.append(number)
-                yield from grow(number + 1, parts, launches)
-                part.pop()
-        parts.append([number])
-        yield from grow(number + 1, parts, launches + launch)
-        parts.pop()
+        def extend(part: frozenset[int], refused: frozenset[int]) -> Iterator[frozenset[int]]:
+            near = sorted({other for k in part for other in beside[k]} & left - part - refused)
+            yield part
+            for place, other in enumerate(near):
+                yield from extend(part | {other}, refused | {*near[:place]})
 
-    yield from grow(0, [], 0)
+        yield from extend(frozenset({seed}), frozenset())
+
+    def grow(left: frozenset[int], parts: list[list[int]], launches: int) -> Iterator[tuple[int, list[list[int]]]]:
+        more = {kernels[k].target for k in left}
+        if base + launches + sum(problem.targets[target].launch for target in more) >= best[0]:
+            return
+        if not left:
+            yield launches, [list(part) for part in parts]
+            return
+        seed = min(left)
+        for part in parts_with(seed, left):
+            inner = {group[k] for k in part}
+            if all(group[k] not in inner for k in left - part):
+                launch = problem.targets[kernels[seed].target].launch
+                yield from grow(left - part, [*parts, sorted(part)], launches + launch)
+
+    yield from grow(frozenset(range(len(kernels))), [], 0)
 
 
 def _cheapest_copies(

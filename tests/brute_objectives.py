@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from brute_force import _connected_partitions, _has_order, _selections
+from brute_force import _has_order, _selections, partitions
 
 from rewrite_engine.egraph.problem import Kernel, Problem
 
@@ -20,7 +20,7 @@ Service = dict[tuple[int, int], tuple[int, int, int]]  # (value, device) -> (cos
 def best_throughput(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
     """The least load of the busiest device, where it is at most `limit`; TimeoutError beyond the budget."""
     best: int | None = None
-    for regions, service in _answers(problem, limit, budget):
+    for regions, service in _answers(problem, limit, budget, copied=True):
         load = [0] * len(problem.devices)
         for region in regions:
             target = problem.targets[region[0].target]
@@ -38,7 +38,7 @@ def best_throughput(problem: Problem, limit: int, budget: int = 20_000) -> int |
 def best_makespan(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
     """The least time until every output is there, over all orders of the regions, where it is at most `limit`."""
     best: int | None = None
-    for regions, service in _answers(problem, limit, budget):
+    for regions, service in _answers(problem, limit, budget, copied=False):
         found = _earliest(problem, regions, service, limit)
         if found > limit:
             continue
@@ -78,36 +78,20 @@ def _earliest(problem: Problem, regions: list[Region], service: Service, limit: 
     return best
 
 
-def _answers(problem: Problem, limit: int, budget: int) -> Iterator[tuple[list[Region], Service]]:
-    """Kernels, regions of them and the cheapest service that can run: all where no device is busy beyond `limit`."""
+def _answers(problem: Problem, limit: int, budget: int, copied: bool) -> Iterator[tuple[list[Region], Service]]:
+    """Kernels, regions of them and the cheapest service that can run: all where no device is busy beyond `limit`.
+
+    Where copies are `copied` they keep a device busy, too, each at least one.
+    """
     steps = [budget]
     total = limit * len(problem.devices) + 1
-    for chosen in _selections(problem, [total], steps):
+    for chosen, _ in _selections(problem, [total], steps, copied, limit):
         kernels = [problem.kernels[k] for k in chosen]
-        together: set[tuple[int, int]] = set()
-        edges: set[tuple[int, int]] = set()
-        lost = False
-        for b, reader in enumerate(kernels):
-            for read in reader.reads:
-                makers = [a for a, k in enumerate(kernels) if k.value == read.value and k.target == reader.target]
-                if read.value in problem.solo:
-                    lost |= not makers
-                    together.update((a, b) for a in makers)
-                if read.device in (None, problem.targets[reader.target].device):
-                    edges.update((a, b) for a in makers)
         base = sum(kernel.cost for kernel in kernels)
-        busy = [0] * len(problem.devices)
-        for kernel in kernels:
-            busy[problem.targets[kernel.target].device] += kernel.cost
-        if lost or max(busy) > limit:
-            continue
-        for _, parts in _connected_partitions(problem, kernels, edges, together, base, [total]):
+        for _, parts in partitions(problem, kernels, base, [total]):
             steps[0] -= 1
             if steps[0] < 0:
                 raise TimeoutError
-            where = {k: n for n, part in enumerate(parts) for k in part}
-            if any(where[a] != where[b] for a, b in together):
-                continue
             regions = [[kernels[k] for k in part] for part in parts]
             service = _service(problem, regions)
             if service is not None:

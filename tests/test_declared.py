@@ -305,7 +305,7 @@ def test_nothing_runs_an_operator_whose_meaning_does_not_hold(tmp_path: Path) ->
         api.compile(module, load_text(OPERATORS))
 
 
-@pytest.mark.parametrize("strategy", ["priority", "largest", "op-map", "single:host", "single:t"])
+@pytest.mark.parametrize("strategy", ["priority", "largest", "dp", "op-map", "single:host", "single:t"])
 def test_baselines_run_the_bodies(strategy: str) -> None:
     """Nothing computes such an operator as it is: its body is what the model gives, of two results and of others."""
     nodes = [

@@ -88,7 +88,7 @@ def test_unedited_it_gives_the_same_bytes(module, rules, written, tmp_path) -> N
     assert bundle.extra_files["model.onnx"] == written["model.onnx"]
 
 
-@pytest.mark.parametrize("strategy", ["priority", "largest", "single:npu", "single:host"])
+@pytest.mark.parametrize("strategy", ["priority", "largest", "dp", "single:npu", "single:host"])
 def test_other_strategies_are_used_again_too(module, rules, strategy) -> None:
     first = api.report(module, rw.place(module, rules, strategy=strategy), rules=rules)
     again = placed(module, rules, json.loads(first["placement.json"]))

@@ -95,7 +95,7 @@ def test_the_placement_is_proven_and_its_cost_the_sum_of_its_parts(name):
 def test_no_baseline_is_better_and_every_single_target_is_worse(name):
     found = road(name).report
     total, baselines = found["cost"]["total"], found["baselines"]
-    assert {"priority", "largest", "single:host", "single:fastlib", "single:npu"} <= baselines.keys()
+    assert {"priority", "largest", "dp", "single:host", "single:fastlib", "single:npu"} <= baselines.keys()
     assert all(total <= cost for cost in baselines.values())
     assert all(total < cost for key, cost in baselines.items() if key.startswith("single:"))
 

@@ -50,6 +50,7 @@ def test_the_optimum():
     assert dict(found.baselines) == {
         "priority": 381 * NS,
         "largest": 254 * NS,
+        "dp": 230 * NS,
         "single:host": 400 * NS,
         "single:fast": 230 * NS,
         "single:npu": 254 * NS,
@@ -121,12 +122,12 @@ def test_op_map_of_an_operator_with_several_results():
 def test_targets_restrict():
     found = place(targets=("npu",))
     assert where(found) == everywhere("npu npu npu npu") and found.baselines.keys() == {
-        "priority", "largest", "single:host", "single:npu"
+        "priority", "largest", "dp", "single:host", "single:npu"
     }  # fmt: skip
     assert where(place(targets=("host",))) == everywhere("host host host host")
 
 
-@pytest.mark.parametrize("strategy", ["optimal", "priority", "largest", "single:fast"])
+@pytest.mark.parametrize("strategy", ["optimal", "priority", "largest", "dp", "single:fast"])
 def test_pins_hold_for_every_strategy(strategy):
     for target, device in (("npu", "acc"), ("host", "host")):
         for pin in {target, device} - ({"host"} if strategy == "single:fast" and target == "npu" else set()):

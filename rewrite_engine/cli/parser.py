@@ -154,7 +154,7 @@ def _model_options(
         "-p", "--patterns", action="append", required=True, metavar="FILE", help="a rule file (repeatable)"
     )
     sub.add_argument("--strategy", default="optimal", metavar="NAME",
-                     help="optimal, priority, largest, op-map or single:TARGET (default optimal)")  # fmt: skip
+                     help="optimal, priority, largest, dp, op-map or single:TARGET (default optimal)")  # fmt: skip
     sub.add_argument("--objective", default="latency", metavar="NAME",
                      help="latency, makespan, throughput or energy (default latency)")  # fmt: skip
     sub.add_argument(

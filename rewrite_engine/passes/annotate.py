@@ -13,7 +13,7 @@ from rewrite_engine.machine import build
 from rewrite_engine.passes.assign import question
 from rewrite_engine.passes.base import PassError
 from rewrite_engine.passes.common import all_decided, not_lowered, restricted, rules_for, written
-from rewrite_engine.placement.strategies import by_map, by_order
+from rewrite_engine.placement.ranks import by_map, by_order
 
 
 class AnnotateTarget:

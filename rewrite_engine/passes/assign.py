@@ -22,8 +22,8 @@ from rewrite_engine.machine import Machine
 from rewrite_engine.operators import effective_attributes
 from rewrite_engine.operators.types import TensorType
 from rewrite_engine.passes.base import PassError
+from rewrite_engine.placement.choosing import Rank, choose
 from rewrite_engine.placement.rebuild import rebuild_kernels
-from rewrite_engine.placement.strategies import Rank, choose
 
 UNKNOWN = TensorType("?", None)
 
@@ -43,7 +43,7 @@ class Question:
     origins: Mapping[str, tuple[str, ...]]  # first output of an operator -> the model's operators that it stands for
 
     def ask(self, name: str, rank: Rank, allowed: Callable[[Kernel], bool]) -> tuple[Annotated, list[int]]:
-        """The best kernels among those kept and those allowed (see `strategies.choose`), and their e-nodes."""
+        """The best kernels among those kept and those allowed (see `choosing.choose`), and their e-nodes."""
         explored, problem = self.explored, self.explored.problem
         settled = self.values(self.kept)
         inner = {v for v in settled if v not in problem.solo}

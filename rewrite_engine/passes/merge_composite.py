@@ -11,7 +11,7 @@ from rewrite_engine.language.core import RuleSet
 from rewrite_engine.machine import build
 from rewrite_engine.passes.assign import open_again, own_names, question
 from rewrite_engine.passes.common import not_lowered, restricted, written
-from rewrite_engine.placement.strategies import by_order
+from rewrite_engine.placement.ranks import by_order
 
 ALLOWED = ("exact", "reassociates")
 """The kinds of rewrites that `place` uses unless it is told otherwise."""

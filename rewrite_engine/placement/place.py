@@ -31,7 +31,17 @@ from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
-from rewrite_engine.placement.strategies import Options, Strategy, audited, baselines, find, name_of, optimal
+from rewrite_engine.placement.strategies import (
+    BuiltIn,
+    Optimal,
+    Options,
+    Strategy,
+    audited,
+    baselines,
+    check,
+    find,
+    name_of,
+)
 
 LABELS = ("exact", "reassociates", "approximates")
 
@@ -91,8 +101,9 @@ def place(
     `observe` is told the e-graph, with all its operators, and the kernels chosen from it; `explain` listens there.
 
     `costs` is a table of measurements for `cost profile("key")`, or the file that holds it, see `rewrite_engine.costs`.
-    `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`; `objective` likewise, see
-    `objectives.Objective`. `seed` is that of searches that are not exact.
+    `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`; what it says itself goes
+    before these keywords. `objective` likewise, see `objectives.Objective`. `seed` is that of searches that are not
+    exact.
     Raises RewriteError for an unknown target, strategy, objective, kind of rewrite or pinned value, and when nothing
     can be placed (the message names the value and why).
     """
@@ -100,7 +111,12 @@ def place(
     aim = find_objective(objective)
     machine = aim.machine(build(rules, measured).restrict(targets) if targets else build(rules, measured))
     terms = infer_declared(terms, rules.meanings)
-    _check(machine, terms, mapping, fallback, pins, allow)
+    chosen = find(strategy) if isinstance(strategy, str) else strategy
+    options = Options(tuple(targets), mapping, fallback, time_limit, gap)
+    options = chosen.told(options) if isinstance(chosen, BuiltIn) else options
+    time_limit, gap = options.seconds, options.gap
+    check(chosen, options, [target.name for target in machine.targets])
+    _check(machine, terms, options.mapping, options.fallback, pins, allow)
     if not 0 <= gap < 1 or (time_limit is not None and not time_limit >= 0):
         raise RewriteError(
             f"expected a gap of at least 0 and less than 1, and a time limit of at least 0, in seconds; "
@@ -112,14 +128,12 @@ def place(
         pins=pins, clock=seconds.__setitem__, trace=observe is not None,
     )  # fmt: skip
     machine = explored.machine
-    options = Options(tuple(targets), mapping, fallback, time_limit, gap)
-    started, clock = time.perf_counter(), Clock(time_limit)
-    chosen, strategy = find(strategy, explored.problem) if isinstance(strategy, str) else strategy, name_of(strategy)
+    started, clock, strategy = time.perf_counter(), Clock(time_limit), name_of(strategy)
     solution, others = _choose(explored, chosen, strategy, options, aim, seed)
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
-    if chosen is optimal and too_small(graph, machine):
+    if isinstance(chosen, Optimal) and too_small(graph, machine):
         solution = fit(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
@@ -166,7 +180,7 @@ def _choose(
     others = [s for s in known.values() if s is not None]
     proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
     totals = {key: None if s is None else aim.price(explored, s) for key, s in known.items()}
-    if strategy is optimal:
+    if isinstance(strategy, Optimal):
         return proven, totals
     try:
         answer = strategy(explored, options)

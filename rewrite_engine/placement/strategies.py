@@ -1,20 +1,19 @@
 """How the choice is made: strategies take an explored problem and return a solution with a lower bound.
 
-`optimal` is exact; `priority`, `largest`, `op-map` and `single:<target>` are the baselines everybody knows. Baselines
+`Optimal` is exact; `Priority`, `Largest`, `Dp`, `OpMap` and `Single` are the baselines everybody knows. Baselines
 choose among the kernels that compute the model's operators as they were given, a composite before its parts; of a
-declared operator that nothing runs as it is, among those of its body.
+declared operator that nothing runs as it is, among those of its body. `STRATEGIES` says what each is called.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from rewrite_engine import plugins
-from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.diagnostics import RewriteError, did_you_mean
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.freeze import Explored
@@ -22,7 +21,10 @@ from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merged
 from rewrite_engine.egraph.supply import supply
 from rewrite_engine.pause import collector_paused
+from rewrite_engine.placement.choosing import choose
 from rewrite_engine.placement.given import Given, given_of
+from rewrite_engine.placement.ranks import by_largest_sets, by_map, by_order, by_target
+from rewrite_engine.placement.shortest import shortest
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,113 +49,183 @@ class Strategy(Protocol):
     def __call__(self, explored: Explored, options: Options, /) -> Solution | Sequence[Choice] | None: ...
 
 
-def optimal(explored: Explored, options: Options) -> Solution:
-    """The placement of least cost over the e-graph as explored, never worse than a baseline."""
-    known = [s for s in baselines(explored, options).values() if s is not None]
-    cutoff = min(known, key=lambda s: s.cost, default=None)
-    return solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=cutoff)
+class BuiltIn:
+    """What the strategies of this file share: what an instance says goes before the options."""
+
+    __slots__ = ()
+
+    def told(self, options: Options) -> Options:
+        """The options with this strategy's own in their place."""
+        return options
 
 
-def priority(explored: Explored, options: Options) -> Solution | None:
-    """Every operator goes to the first target of the order that can run it, in as large a kernel as can be."""
-    return _solution(explored, by_order(explored, options.order))
+@dataclass(frozen=True, slots=True)
+class Optimal(BuiltIn):
+    """The placement of least cost over the e-graph as explored, never worse than a baseline.
+
+    `time_limit` is in seconds; it and `gap` go before those of `place`.
+    """
+
+    time_limit: float | None = None
+    gap: float | None = None
+
+    @property
+    def name(self) -> str:
+        return "optimal"
+
+    def told(self, options: Options) -> Options:
+        seconds = options.seconds if self.time_limit is None else self.time_limit
+        return replace(options, seconds=seconds, gap=options.gap if self.gap is None else self.gap)
+
+    def __call__(self, explored: Explored, options: Options, /) -> Solution:
+        options = self.told(options)
+        known = [s for s in baselines(explored, options).values() if s is not None]
+        cutoff = min(known, key=lambda s: s.cost, default=None)
+        return solve(explored.problem, time_limit=options.seconds, gap=options.gap, cutoff=cutoff)
 
 
-def by_order(explored: Explored, targets: Sequence[str]) -> Rank:
-    """The ranking of `priority`: these targets in this order (without any, all but the host), then the others."""
-    names = [target.name for target in explored.problem.targets]
-    order = list(targets) or [name for name in names if name != "host"]
-    rank = {names.index(name): k for k, name in enumerate(order) if name in names}
-    return lambda kernel: rank.get(kernel.target, len(rank) + kernel.target)
+class Baseline(BuiltIn):
+    """A strategy that chooses kernels one after the other; regions are formed of them as well as single joins can."""
+
+    __slots__ = ()
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        """The kernels, in an order in which they can run; None where some value cannot be served."""
+        raise NotImplementedError
+
+    def __call__(self, explored: Explored, options: Options, /) -> Solution | None:
+        return self.answer(explored, self.told(options), given_of(explored))
+
+    def answer(self, explored: Explored, options: Options, given: Given) -> Solution | None:
+        """The solution, where `given_of(explored)` is known already."""
+        chosen = self.kernels(explored, options, given)
+        if chosen is None:
+            return None
+        checked = merged(explored.problem, chosen)
+        return None if checked.problems else Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
 
 
-def single(target: str) -> Callable[[Explored, Options], Solution | None]:
-    """Everything on one target; the host runs what it cannot."""
+@dataclass(frozen=True, slots=True)
+class Priority(Baseline):
+    """Every operator goes to the first target of the order that can run it, in as large a kernel as can be.
 
-    def strategy(explored: Explored, options: Options) -> Solution | None:
-        return _solution(explored, by_target(explored, target))
+    Targets that `order` leaves out come after it. An empty order is that of `targets`, else all but the host.
+    """
 
-    return strategy
+    order: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "priority"
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        return choose(explored, by_order(explored, options.order), given)
+
+    def told(self, options: Options) -> Options:
+        return replace(options, order=tuple(self.order) or options.order)
 
 
-def by_target(explored: Explored, target: str) -> Rank:
-    """The ranking of `single`: the target, else the host."""
-    names = [t.name for t in explored.problem.targets]
-    only = {names.index(target): 0, 0: 1}
-    return lambda kernel: only.get(kernel.target)
-
-
-def largest(explored: Explored, options: Options) -> Solution | None:
+@dataclass(frozen=True, slots=True)
+class Largest(Baseline):
     """The largest connected set of operators that one target supports goes to it first, then the next largest."""
-    given = given_of(explored)
-    return _solution(explored, _largest_sets(explored, given), given)
+
+    @property
+    def name(self) -> str:
+        return "largest"
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        return choose(explored, by_largest_sets(explored, given), given)
 
 
-def op_map(explored: Explored, options: Options) -> Solution | None:
+@dataclass(frozen=True, slots=True)
+class Dp(Baseline):
+    """The shortest path through the operators, as if the graph were a tree: see `placement.shortest`."""
+
+    @property
+    def name(self) -> str:
+        return "dp"
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        return shortest(explored, given)
+
+
+@dataclass(frozen=True, slots=True)
+class OpMap(Baseline):
     """Operators go where a map says (a target or a device), the others to the fallback.
 
     A composite is used where all its operators go to its target. What cannot run where it should goes to the fallback,
-    or to whatever target can run it.
+    or to whatever target can run it. Without a map of its own, it is that of `mapping` and `fallback` of `place`.
     """
-    return _solution(explored, by_map(explored, options.mapping, options.fallback))
+
+    mapping: Mapping[str, str] | None = None
+    fallback: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "op-map"
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        return choose(explored, by_map(explored, options.mapping, options.fallback), given)
+
+    def told(self, options: Options) -> Options:
+        mapping = options.mapping if self.mapping is None else self.mapping
+        return replace(options, mapping=mapping, fallback=self.fallback or options.fallback)
 
 
-def by_map(explored: Explored, mapping: Mapping[str, str], fallback_place: str) -> Rank:
-    """The ranking of `op-map`: operators go to the target or device that the map names, others to the fallback."""
-    problem = explored.problem
-    machine = explored.machine
-    fallback = machine.targets_at(fallback_place)
-    wanted = {op: machine.targets_at(place) for op, place in mapping.items()}
-    whole: dict[int, set[str]] = defaultdict(set)  # value of several results -> operators that compute it
-    for kernel in problem.kernels:
-        if kernel.value in problem.solo:
-            whole[kernel.value] |= _operators(explored, kernel)
+@dataclass(frozen=True, slots=True)
+class Single(Baseline):
+    """Everything on one target; the host runs what it cannot."""
 
-    def rank(kernel: Kernel) -> int | None:
-        node = explored.enodes[kernel.payload]
-        ops = _operators(explored, kernel) if node.result is None else whole[node.inputs[0]]
-        if all(kernel.target in wanted.get(op, fallback) for op in ops):
-            return 0
-        if node.fused is not None:
-            return None
-        return 1 if kernel.target in fallback else 2
+    target: str
 
-    return rank
+    @property
+    def name(self) -> str:
+        return f"single:{self.target}"
+
+    def kernels(self, explored: Explored, options: Options, given: Given) -> list[int] | None:
+        return choose(explored, by_target(explored, self.target), given)
 
 
-def _operators(explored: Explored, kernel: Kernel) -> set[str]:
-    """The operators that a kernel computes."""
-    node = explored.enodes[kernel.payload]
-    return {node.op} if node.fused is None else {inner.op for inner in node.fused.variant.nodes}
-
-
-STRATEGIES: Mapping[str, Strategy] = {
-    "optimal": optimal,
-    "priority": priority,
-    "largest": largest,
-    "op-map": op_map,
+STRATEGIES: Mapping[str, Callable[..., Strategy]] = {
+    "optimal": Optimal,
+    "priority": Priority,
+    "largest": Largest,
+    "dp": Dp,
+    "op-map": OpMap,
+    "single": Single,
 }
-"""By name; `single:<target>` is made by `find`."""
+"""What the command line calls them; a `single` is followed by its target: `single:npu`."""
 
 
-def find(name: str, problem: Problem) -> Strategy:
+def find(name: str) -> Strategy:
     """The strategy of that name: built in, or of an installed package; an unknown one is a RewriteError."""
-    names = [target.name for target in problem.targets]
     kind, _, target = name.partition(":")
     if kind == "single":
-        if target not in names:
-            raise RewriteError(f"strategy `single` needs one of the targets: {', '.join(f'single:{n}' for n in names)}")
-        return single(target)
+        return STRATEGIES[kind](target)
     if name in STRATEGIES:
-        return STRATEGIES[name]
+        return STRATEGIES[name]()
     found = plugins.load(plugins.STRATEGIES, name)
     if found is None:
-        raise plugins.unknown(plugins.STRATEGIES, name, (*STRATEGIES, "single:<target>"))
+        names = [known for known in STRATEGIES if known != "single"]
+        raise plugins.unknown(plugins.STRATEGIES, name, (*names, "single:<target>"))
     strategy = found() if isinstance(found, type) else found
     if not callable(strategy):
         plugin = plugins.find(plugins.STRATEGIES, name)
         raise RewriteError(f"the {plugin}: expected a callable of (explored, options), found {strategy!r}")
     return cast(Strategy, strategy)
+
+
+def check(strategy: Strategy, options: Options, targets: Sequence[str]) -> None:
+    """Raises RewriteError for targets that there are not. What maps and pins name is checked with the model."""
+    if isinstance(strategy, Single) and strategy.target not in targets:
+        raise RewriteError(f"strategy `single` needs one of the targets: {', '.join(f'single:{n}' for n in targets)}")
+    for name in options.order:
+        if name not in targets:
+            hint = did_you_mean(name, targets)
+            raise RewriteError(
+                f"strategy `{name_of(strategy)}`: no target is called `{name}`; there are {', '.join(targets)}"
+                + (f"; {hint}" if hint else "")
+            )
 
 
 def name_of(strategy: str | Strategy) -> str:
@@ -204,143 +276,7 @@ def _can_run(problem: Problem, choices: Sequence[Choice]) -> bool:
 def baselines(explored: Explored, options: Options) -> dict[str, Solution | None]:
     """The placements of the strategies that everybody knows; None where one finds none."""
     given = given_of(explored)
-    ranks = {"priority": by_order(explored, options.order), "largest": _largest_sets(explored, given)}
-    if options.mapping:
-        ranks["op-map"] = by_map(explored, options.mapping, options.fallback)
-    for target in explored.problem.targets:
-        ranks[f"single:{target.name}"] = by_target(explored, target.name)
-    return {name: _solution(explored, rank, given) for name, rank in ranks.items()}
-
-
-Rank = Callable[[Kernel], int | None]  # preference, smaller first; None: never
-
-
-def _solution(explored: Explored, rank: Rank, given: Given | None = None) -> Solution | None:
-    chosen = choose(explored, rank, given)
-    if chosen is None:
-        return None
-    checked = merged(explored.problem, chosen)
-    if checked.problems:
-        return None
-    return Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
-
-
-def choose(explored: Explored, rank: Rank, given: Given | None = None) -> list[int] | None:
-    """Serves demands, consumers first: each value by the best-ranked target from which all its readers are reached.
-
-    The kernels, in an order in which they can run, or None where some value cannot be served. `given` is what
-    `given_of` says of `explored`, where that is known already.
-    """
-    problem = explored.problem
-    order, _, candidates = given or given_of(explored)
-    demands: dict[int, set[int]] = defaultdict(set)  # value -> devices where it is read
-    inside: dict[int, set[int]] = defaultdict(set)  # tuple value -> targets that read it
-    for value, device in problem.roots:
-        demands[value].add(device)
-    chosen: list[int] = []
-    for value in sorted(order, key=order.__getitem__, reverse=True):
-        if value not in demands and value not in inside:
-            continue
-        if value in problem.resident or any(v == value for v, _ in problem.given):
-            continue
-        picked = _pick(explored, candidates.get(value, ()), demands.get(value, set()), inside.get(value, set()), rank)
-        if picked is None:
-            return None
-        for k in picked:
-            chosen.append(k)
-            kernel = problem.kernels[k]
-            for read in kernel.reads:
-                if read.value in problem.solo:
-                    inside[read.value].add(kernel.target)
-                else:
-                    device = problem.targets[kernel.target].device if read.device is None else read.device
-                    demands[read.value].add(device)
-    return chosen[::-1]
-
-
-def _pick(
-    explored: Explored, candidates: Sequence[int], devices: set[int], targets: set[int], rank: Rank
-) -> list[int] | None:
-    """The kernels that compute one value: one, or for a tuple one per target that reads it."""
-    problem = explored.problem
-
-    def key(k: int) -> tuple[int, int, int, int]:
-        kernel = problem.kernels[k]
-        place = rank(kernel)
-        assert place is not None
-        return (place, -len(explored.covers.get(kernel.payload, ())), kernel.cost, k)
-
-    def fed(kernel: Kernel) -> bool:
-        home = problem.targets[kernel.target].device
-        needs = ((read.value, home if read.device is None else read.device) for read in kernel.reads)
-        return all(_arrives(problem, value, device) for value, device in needs)
-
-    def reaches(k: int) -> bool:
-        kernel = problem.kernels[k]
-        home = problem.targets[kernel.target].device
-        return all(home == d or (kernel.value, home, d) in problem.copies for d in devices)
-
-    able = sorted((k for k in candidates if rank(problem.kernels[k]) is not None and fed(problem.kernels[k])), key=key)
-    if targets:
-        best = [next((k for k in able if problem.kernels[k].target == t), None) for t in sorted(targets)]
-        return None if None in best else [k for k in best if k is not None]
-    found = next((k for k in able if reaches(k)), None)
-    return None if found is None else [found]
-
-
-def _arrives(problem: Problem, value: int, device: int) -> bool:
-    """Whether a graph input can get to a device; others are computed where they have to be."""
-    homes = [home for given, home in problem.given if given == value]
-    return not homes or any(home == device or (value, home, device) in problem.copies for home in homes)
-
-
-def _largest_sets(explored: Explored, given: Given) -> Rank:
-    """Greedy assignment of connected supported sets, as a ranking."""
-    problem, usable = explored.problem, given.usable
-    supported: dict[int, set[int]] = defaultdict(set)
-    reads: dict[int, set[int]] = defaultdict(set)
-    for kernel in problem.kernels:
-        if kernel.payload in usable and kernel.target != 0:
-            supported[kernel.target].add(kernel.value)
-        if kernel.payload in usable:
-            reads[kernel.value].update(read.value for read in kernel.reads)
-    assigned: dict[int, int] = {}
-    parts: list[tuple[int, int, list[int]]] = []  # the largest first, of these that of the first target
-
-    def add(target: int, values: Iterable[int]) -> None:
-        for part in _components(values, reads):
-            heapq.heappush(parts, (-len(part), target, sorted(part)))
-
-    for target, values in sorted(supported.items()):
-        add(target, values)
-    while parts:
-        _, target, part = heapq.heappop(parts)
-        left = [value for value in part if value not in assigned]
-        if len(left) == len(part):
-            assigned |= dict.fromkeys(part, target)
-        else:  # what is left of it is smaller, and waits for its turn
-            add(target, left)
-    return lambda kernel: 0 if assigned.get(kernel.value) == kernel.target else 1 + kernel.target
-
-
-def _components(values: Iterable[int], reads: Mapping[int, set[int]]) -> list[frozenset[int]]:
-    """Connected parts of a set of values, along reads."""
-    left = set(values)
-    neighbours: dict[int, set[int]] = defaultdict(set)
-    for value in left:
-        for other in reads.get(value, set()) & left:
-            neighbours[value].add(other)
-            neighbours[other].add(value)
-    parts = []
-    for start in sorted(left):
-        if start not in left:
-            continue
-        part, stack = {start}, [start]
-        while stack:
-            for other in neighbours[stack.pop()]:
-                if other not in part:
-                    part.add(other)
-                    stack.append(other)
-        left -= part
-        parts.append(frozenset(part))
-    return parts
+    everyone: list[Priority | Largest | Dp | OpMap | Single] = [Priority(), Largest(), Dp()]
+    everyone += [OpMap()] if options.mapping else []
+    everyone += [Single(target.name) for target in explored.problem.targets]
+    return {strategy.name: strategy.answer(explored, options, given) for strategy in everyone}

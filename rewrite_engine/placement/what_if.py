@@ -28,6 +28,7 @@ from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.place import Placement, place
 from rewrite_engine.placement.rebuild import costs as costs_of
 from rewrite_engine.placement.rebuild import rebuild
+from rewrite_engine.placement.strategies import Optimal, Options, name_of
 
 SCHEMA = "rewrite_engine/what_if/1"
 
@@ -105,8 +106,12 @@ def what_if(terms: Terms, rules: RuleSet, **options: Any) -> tuple[Placement, Wh
     its size; with `energy` memories alone, since the others are times. `time_limit` is that of each search. Raises
     RewriteError as `place` does, and for a strategy other than `optimal`.
     """
-    if options.get("strategy", "optimal") != "optimal":
-        raise RewriteError(f"what-if compares placements of least cost: leave out the strategy `{options['strategy']}`")
+    strategy = options.get("strategy", "optimal")
+    if strategy != "optimal" and not isinstance(strategy, Optimal):
+        raise RewriteError(f"what-if compares placements of least cost: leave out the strategy `{name_of(strategy)}`")
+    if isinstance(strategy, Optimal):
+        limits = strategy.told(Options(seconds=options.get("time_limit"), gap=options.get("gap", 0.0)))
+        options |= {"time_limit": limits.seconds, "gap": limits.gap}
     heard: list[tuple[Explored, Solution]] = []
     placement = place(terms, rules, observe=lambda explored, found: heard.append((explored, found)), **options)
     explored, solution = heard[0]
