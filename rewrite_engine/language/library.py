@@ -130,6 +130,20 @@ def _rule_set(
     )
 
 
+def with_machine(rules: RuleSet, settings: Mapping[str, str]) -> RuleSet:
+    """A rule set with other launches, memories and links, see `settings.of_machine`; the rules themselves stay.
+
+    Raises RewriteError as reading the files with these settings does.
+    """
+    from rewrite_engine.language.settings import apply
+
+    assert isinstance(rules.scope, Scope)
+    names = apply(rules.scope, settings)
+    return dataclasses.replace(
+        rules, devices=_devices(names), links=_links(names), targets=_targets(names), scope=names
+    )
+
+
 def _patterns(names: Scope, later: Later, known: Sequence[CoreRule], texts: Mapping[str, str]) -> list[CoreRule]:
     """The named patterns in loading order; `known` are lowered already."""
     place = {rule.span: rule for rule in known}

@@ -28,6 +28,14 @@ def apply(scope: Scope, settings: Mapping[str, str]) -> Scope:
     return scope
 
 
+def of_machine(scope: Scope, path: str) -> bool:
+    """Whether a path is a number that no rule reads: a launch, a memory or what a link costs."""
+    owner, _, field = path.rpartition(".")
+    if "->" in owner or field == "launch":
+        return True
+    return field == "memory" and owner in scope.devices and owner not in scope.targets
+
+
 def paths(scope: Scope) -> tuple[str, ...]:
     """Every path that a setting may name, sorted."""
     found = [f"{device}.memory" for device in scope.devices]

@@ -95,10 +95,13 @@ def place(
     limits: Limits = DEFAULT_LIMITS,
     costs: str | Path | Mapping[str, Measured] = NOTHING_MEASURED,
     observe: Callable[[Explored, Solution], None] | None = None,
+    exploring: Callable[..., Explored] = explore,
 ) -> Placement:
     """Places a graph on the machine of a rule set; every keyword is the command line's option of that name.
 
     `observe` is told the e-graph, with all its operators, and the kernels chosen from it; `explain` listens there.
+
+    `exploring` stands in for `explore`, where an e-graph is known already, see `placement.sharing`.
 
     `costs` is a table of measurements for `cost profile("key")`, or the file that holds it, see `rewrite_engine.costs`.
     `strategy` is a name (of a plug-in, too) or a strategy itself, see `strategies.Strategy`; what it says itself goes
@@ -123,7 +126,7 @@ def place(
             f"found {gap} and {time_limit}"
         )
     seconds: dict[str, float] = {}
-    explored = explore(
+    explored = exploring(
         terms, rules.without_patterns() if observe is None else rules.rules, machine, allow=allow, limits=limits,
         pins=pins, clock=seconds.__setitem__, trace=observe is not None,
     )  # fmt: skip

@@ -21,13 +21,13 @@ from rewrite_engine.graph.placed import PlacedGraph
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import LinkSpec, RuleSet
 from rewrite_engine.machine import Machine
-from rewrite_engine.operators.types import TensorType
 from rewrite_engine.placement.memory_limits import fit, too_small
 from rewrite_engine.placement.objectives import Objective, Search
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.place import Placement, place
 from rewrite_engine.placement.rebuild import costs as costs_of
 from rewrite_engine.placement.rebuild import rebuild
+from rewrite_engine.placement.sharing import copies_on
 from rewrite_engine.placement.strategies import Optimal, Options, name_of
 
 SCHEMA = "rewrite_engine/what_if/1"
@@ -135,7 +135,7 @@ def _changes(explored: Explored) -> Iterator[tuple[str, str, int | None, int | N
                 machine.devices, machine.targets, machine.links, machine.scope, machine.free, machine.unit,
                 machine.measured, machine.bindable, {}, pairs,
             )  # fmt: skip
-            copies = replace(problem, copies=_copies(explored, faster))
+            copies = replace(problem, copies=copies_on(explored, faster))
             yield "link", name, None, None, replace(explored, machine=faster, problem=copies)
         for number, target in enumerate(machine.targets):
             if target.launch:
@@ -208,17 +208,6 @@ class _Faster(Machine):
             return cost
         idle = Machine._link(self, link, 0)
         return idle + (cost - idle) / 2
-
-
-def _copies(explored: Explored, machine: Machine) -> dict[tuple[int, int, int], int]:
-    """The copies of the problem at what they cost on another machine."""
-    devices, found = explored.problem.devices, {}
-    for value, source, destination in explored.problem.copies:
-        kind = explored.classes[value].type
-        assert isinstance(kind, TensorType)
-        path = machine.paths(machine.size(kind))[devices[source], devices[destination]]
-        found[value, source, destination] = sum(hop.cost for hop in path)
-    return found
 
 
 def _said(change: Change) -> str:

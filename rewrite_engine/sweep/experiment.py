@@ -20,15 +20,17 @@ from typing import Any
 from rewrite_engine.diagnostics import RewriteError, did_you_mean
 
 KEYS = ("models", "rules", "strategies", "objectives", "set", "random", "seed", "time_limit", "gap", "allow", "targets")
+MODEL_KEYS = {"path", "dims", "values"}
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model's file and the sizes of its dimensions."""
+    """A model's file, the sizes of its dimensions and inputs with one value for good, as JSON."""
 
     path: str
     dims: tuple[tuple[str, int], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Instance:
     def to_json(self) -> dict[str, Any]:
         """What a worker is told, and what the database says of it."""
         return {
-            "model": self.model.path, "dims": dict(self.model.dims), "rules": list(self.rules),
+            "model": self.model.path, "dims": dict(self.model.dims),
+            "values": {name: json.loads(text) for name, text in self.model.values}, "rules": list(self.rules),
             "settings": dict(self.settings), "strategy": self.strategy, "objective": self.objective,
             "targets": list(self.targets),
         }  # fmt: skip
@@ -78,6 +81,8 @@ def key_of(instance: Instance, limits: Mapping[str, Any], contents: Mapping[str,
     """What a result is filed under: a digest of everything it depends on, file contents by their own digests."""
     told = instance.to_json()
     told["model"] = contents[instance.model.path]
+    if not told["values"]:  # as results are filed that are older than this key
+        del told["values"]
     told["rules"] = [contents[rule] for rule in instance.rules]
     said = json.dumps([told, dict(limits), version], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()
@@ -131,12 +136,25 @@ def _strings(table: Mapping[str, Any], key: str, default: list[str]) -> list[str
 def _model(entry: Any, folder: Path) -> Model:
     if isinstance(entry, str):
         entry = {"path": entry}
-    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or set(entry) - {"path", "dims"}:
-        raise RewriteError(f'`models`: expected a path or {{path = "…", dims = {{NAME = SIZE}}}}, found {entry!r}')
+    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or set(entry) - MODEL_KEYS:
+        raise RewriteError(
+            f'`models`: expected a path or {{path = "…", dims = {{NAME = SIZE}}, values = {{INPUT = VALUE}}}}, '
+            f"found {entry!r}"
+        )
     dims = entry.get("dims", {})
     if not isinstance(dims, dict) or not all(isinstance(size, int) and size >= 1 for size in dims.values()):
         raise RewriteError(f"`models`: `dims` of {entry['path']}: expected sizes of at least 1, found {dims!r}")
-    return Model(str(folder / entry["path"]), tuple(sorted(dims.items())))
+    values = entry.get("values", {})
+    if not isinstance(values, dict) or not all(map(_is_value, values.values())):
+        raise RewriteError(
+            f"`models`: `values` of {entry['path']}: expected numbers, true, false or lists of them, found {values!r}"
+        )
+    told = tuple(sorted((name, json.dumps(value)) for name, value in values.items()))
+    return Model(str(folder / entry["path"]), tuple(sorted(dims.items())), told)
+
+
+def _is_value(value: Any) -> bool:
+    return all(map(_is_value, value)) if isinstance(value, list) else isinstance(value, bool | int | float)
 
 
 def _rules(entry: Any, folder: Path) -> tuple[str, ...]:
