@@ -67,6 +67,12 @@ CASES: dict[str, tuple[str, list[dict[str, np.ndarray]]]] = {
               {{ h = Constant<value_float=0.5>() k = Mul(v, h) w = Add(k, e) o = Identity(w) }}> (s, x) }}""",
         [{"s": X, "x": np.random.default_rng(0).standard_normal((2, MOST_NODES)).astype(np.float32)}],
     ),
+    "a result of which the model says no size": (
+        """g (int8[2] x, int64 n, int32[2] a) => (int8[2] y) { f = Cast<to=6>(x)
+          z, t = Loop (n, "", f, f) <body = b (int64 i, bool c, int32[k] v, int32[k] u) => (bool d, int32[m] w, int32[m] s)
+            { d = Identity(c) h = Add(v, a) w = Add(h, u) s = Neg(w) }> o = Add(z, t) y = Cast<to=3>(o) }""",
+        [{"x": np.array([3, -5], np.int8), "n": np.array(n), "a": np.array([1, 2], np.int32)} for n in (0, 5)],
+    ),
     "a branch in a loop": (
         f"""g (float[2] x, int64 n) => (float[2] y) {{ y = Loop (n, "", x) {BODY}
           {{ d = Identity(c) m = ReduceMax<keepdims=0>(v) most = Constant<value_float=5.0>() small = Less(m, most)
@@ -146,3 +152,14 @@ def test_a_branch_that_is_not_taken_refuses_nothing():
     np.testing.assert_array_equal(bundle.run(feeds)["y"], [7])
     with pytest.raises(rw.RewriteError, match="Gather, operand 1: expected positions from -2 to 1, found 7"):
         bundle.run({**feeds, "c": np.array(True)})
+
+
+def test_what_a_loop_carries_has_the_type_of_a_step_only_where_it_keeps_it():
+    text = """g (float[2] x, int64 n) => (float[k] y, float[2] s) {
+      y, s = Loop (n, "", x, x) <body = b (int64 i, bool c, float[p] v, float[2] u) => (bool d, float[q] w, float[2] t)
+        { d = Identity(c) w = Concat<axis=0>(v, v) t = Neg(u) }> }"""
+    graph = rw.load(_model(text)).model.graph
+    (loop,) = graph
+    assert not isinstance(loop.outputs[0].shape[0], int)
+    with pytest.raises(rw.RewriteError, match="its size follows from the data"):
+        _compiled(text)

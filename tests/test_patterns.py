@@ -26,8 +26,10 @@ from rewrite_engine.testing.in_file import run_case, run_file
 
 ROOT = patterns_root()
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.pat"))
-DOUBLED = ("y.dtype == x.dtype", "x.rank == y.rank", "c.rank <= product.rank", "c.rank <= x.rank", "given(a)", "given(b)",
-           "given(c)")  # fmt: skip
+DOUBLED = (
+    "y.dtype == x.dtype", "x.rank == y.rank", "c.rank <= product.rank", "c.rank <= x.rank",
+    "given(a)", "given(b)", "given(c)",
+)  # fmt: skip
 """A rule keeps the type of what it replaces anyway, and a test cannot write a value of unknown dtype or rank. What is
 `given` keeps rules from merging what they made, for ever."""
 

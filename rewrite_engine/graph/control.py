@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx import helper
 
-from rewrite_engine.graph.draft import Draft, all_graphs, inner_graphs, replace
+from rewrite_engine.graph.draft import Draft, all_graphs, captured, inner_graphs, replace
 from rewrite_engine.graph.evaluate import evaluate
 from rewrite_engine.graph.inline import graph_body, inlined
 from rewrite_engine.graph.names import Names
-from rewrite_engine.graph.onnx_types import Array, tensor_proto
+from rewrite_engine.graph.onnx_types import UNKNOWN, Array, proto_type, tensor_proto
+from rewrite_engine.operators.dtypes import DTYPE_CODES
 from rewrite_engine.operators.types import TensorType
 
 MOST_NODES = 1 << 14
@@ -39,6 +41,49 @@ def unroll(draft: Draft) -> bool:
     if changed:
         replace(draft.graph.node, nodes)
     return changed
+
+
+def infer_loops(draft: Draft) -> list[onnx.ValueInfoProto]:
+    """Types of what loops carry, where a step keeps them: ONNX's shape inference takes them for unknown."""
+    loops = [node for node in draft.graph.node if node.op_type == "Loop" and not node.domain]
+    types = draft.types() if loops else {}
+    found: list[onnx.ValueInfoProto] = []
+    for node in loops:
+        results = [name for name in node.output if name and types.get(name, UNKNOWN).numel is None]
+        carried = {name: types.get(name, UNKNOWN) for name in node.input[2:]}
+        if not results or any(type_.numel is None for type_ in carried.values()):
+            continue
+        after = _after_a_step(_graph(node, "body"), [types.get(name, UNKNOWN) for name in node.input[2:]], types, draft)
+        if after == [carried[name] for name in node.input[2:]]:
+            pairs = zip(node.output, after, strict=False)
+            found += [_value_info(name, type_) for name, type_ in pairs if name in results]
+    return found
+
+
+def _after_a_step(
+    body: onnx.GraphProto, carried: Sequence[TensorType], types: Mapping[str, TensorType], draft: Draft
+) -> list[TensorType]:
+    """The types that a loop's body gives what it carries; none where that cannot be found."""
+    alone = onnx.GraphProto()
+    alone.CopyFrom(body)
+    if len(alone.input) != 2 + len(carried) or len(alone.output) < 1 + len(carried):
+        return []
+    given = [_value_info(alone.input[0].name, TensorType("int64", ())), alone.input[1]]
+    given += [_value_info(value.name, type_) for value, type_ in zip(alone.input[2:], carried, strict=True)]
+    outside = [name for name in captured(body) if types.get(name, UNKNOWN).dtype != "?" and name not in draft.constants]
+    given += [_value_info(name, types[name]) for name in outside]
+    replace(alone.input, given)
+    alone.initializer.extend(draft.constants[name] for name in captured(body) if name in draft.constants)
+    model = onnx.ModelProto(graph=alone, ir_version=draft.model.ir_version, opset_import=draft.model.opset_import)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception:  # what is wrong with a body is said by the inference of the whole model
+        return []
+    return [proto_type(value.type) for value in inferred.output[1 : 1 + len(carried)]]
+
+
+def _value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, DTYPE_CODES[type_.dtype], type_.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import onnx
 from onnx import defs, shape_inference
 
 from rewrite_engine.diagnostics import RewriteError
-from rewrite_engine.graph.control import unroll
+from rewrite_engine.graph.control import infer_loops, unroll
 from rewrite_engine.graph.draft import Draft, captured, inner_graphs, is_small, replace
 from rewrite_engine.graph.evaluate import QUANTIZERS, UNTRUSTED, evaluate
 from rewrite_engine.graph.foreign import infer_foreign
@@ -86,7 +86,7 @@ def fold(draft: Draft, cap: int = FOLD_CAP) -> None:
         unrolled = unroll(draft)
         if unrolled:
             lift_constants(draft)
-        foreign = [] if folded or unrolled else infer_foreign(draft)
+        foreign = [] if folded or unrolled else [*infer_foreign(draft), *infer_loops(draft)]
         if not folded and not unrolled and not foreign:
             return
         known = {found.name: found for found in foreign}
