@@ -69,8 +69,9 @@ CASES: dict[str, tuple[str, list[dict[str, np.ndarray]]]] = {
     ),
     "a result of which the model says no size": (
         """g (int8[2] x, int64 n, int32[2] a) => (int8[2] y) { f = Cast<to=6>(x)
-          z, t = Loop (n, "", f, f) <body = b (int64 i, bool c, int32[k] v, int32[k] u) => (bool d, int32[m] w, int32[m] s)
-            { d = Identity(c) h = Add(v, a) w = Add(h, u) s = Neg(w) }> o = Add(z, t) y = Cast<to=3>(o) }""",
+          z, t = Loop (n, "", f, f) <body = b (int64 i, bool c, int32[k] v, int32[k] u)
+            => (bool d, int32[m] w, int32[m] s) { d = Identity(c) h = Add(v, a) w = Add(h, u) s = Neg(w) }>
+          o = Add(z, t) y = Cast<to=3>(o) }""",
         [{"x": np.array([3, -5], np.int8), "n": np.array(n), "a": np.array([1, 2], np.int32)} for n in (0, 5)],
     ),
     "a branch in a loop": (
