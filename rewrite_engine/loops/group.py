@@ -33,8 +33,8 @@ LEAST_ROWS, MOST_RIGHT = 16, 1 << 18
 class Group:
     """For each point of `shared` (parallel), `statements` in order; their expressions may mention the shared iterators.
 
-    Only the group reads the tensors `local`, each at the point that wrote it: one point's part of them, of the shapes
-    `parts`, is enough.
+    Only the group reads the tensors that `parts` names, each at the point that wrote it: a part of them, of these
+    shapes, is enough.
     """
 
     shared: tuple[Iter, ...]
