@@ -389,3 +389,10 @@ def test_sums_of_codes_that_are_floats_are_refused(
 def test_attention_with_a_negative_scale_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"negative scale \(-0.5\)"):
         _negative_attention(Builder())
+
+
+def test_attention_of_heads_that_share_no_keys_evenly_is_refused() -> None:
+    b = Builder()
+    q, k = b.declare((1, 3, 5, 8), "float32"), b.declare((1, 2, 5, 8), "float32")
+    with pytest.raises(Unsupported, match="3 query heads, no multiple of its 2 key heads"):
+        operator_compute("Attention")(b, [q, k, k], {"q_num_heads": 0, "kv_num_heads": 0, "scale": 1.0})

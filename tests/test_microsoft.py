@@ -150,6 +150,19 @@ TYPED: dict[str, tuple[str, list[np.ndarray], dict[str, object], set[str]]] = {
 """Operator, operands (of which the first is an input of the model, the others constants), attributes, its pieces."""
 
 
+OTHERWISE: dict[str, tuple[str, list[np.ndarray], dict[str, object]]] = {
+    "a scale of 0 is the usual one": ("MultiHeadAttention", [Q, KV, KV * 0.5], {"num_heads": 2, "scale": 0.0}),
+    "so in one operator": ("Attention", [Q, _floats(8, 24), _floats(24)], {"num_heads": 2, "scale": 0.0}),
+    "fewer queries than keys are the last ones": (
+        "MultiHeadAttention",
+        [Q, KV, KV * 0.5],
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+    "tables say how many heads": ("RotaryEmbedding", [_floats(2, 5, 16), ROWS, _floats(9, 4), _floats(9, 4)], {}),
+}
+"""Operands and attributes of which the pieces would compute something else, or nothing."""
+
+
 def typed(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> onnx.ModelProto:
     names = [f"x{k}" for k in range(len(arrays))]
     dtype = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
@@ -175,6 +188,15 @@ def test_pieces_of_other_types_compute_the_same(name):
     op, arrays, attributes, pieces = TYPED[name]
     proto = typed(op, arrays, attributes)
     assert operators(proto) - {"Add", "Constant"} <= pieces
+    report = compare(rw.compile(rw.load(proto), rw.load_rules("std/microsoft.pat")), proto.SerializeToString())
+    assert report.ok and report.largest_error < 1e-5, report.problems
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_what_the_pieces_do_not_mean_stays_an_operator(name):
+    pytest.importorskip("onnxruntime")
+    proto = typed(*OTHERWISE[name])
+    assert operators(proto) == {f"com.microsoft::{OTHERWISE[name][0]}", "Add"}
     report = compare(rw.compile(rw.load(proto), rw.load_rules("std/microsoft.pat")), proto.SerializeToString())
     assert report.ok and report.largest_error < 1e-5, report.problems
 

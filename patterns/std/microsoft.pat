@@ -22,14 +22,18 @@ operator com.microsoft::MatMulIntegerToFloat(a, b, sa, sb, za?, zb?) =
 operator com.microsoft::DynamicQuantizeMatMul(a, b, sb, zb?) =
   Mul(Cast(MatMulInteger(q, b, z, zb?), to=float32), Mul(s, sb))
   where q, s, z = DynamicQuantizeLinear(a)
+## A scale of 0 means the usual one there, and queries fewer than keys are the last ones where masks are causal.
 operator com.microsoft::MultiHeadAttention(q, k, v, num_heads=h, scale=scale?, mask_filter_value=f?, unidirectional=u?) =
   Attention(q, k, v, q_num_heads=h, kv_num_heads=h, scale=scale?, is_causal=u?)
+  if scale != 0.0 and u * (q.shape[1] - k.shape[1]) == 0
 operator com.microsoft::Attention(x, w, b, num_heads=h, scale=scale?, mask_filter_value=f?, unidirectional=u?) =
   Attention(q, k, v, q_num_heads=h, kv_num_heads=h, scale=scale?, is_causal=u?)
   where q, k, v = Split(Add(MatMul(x, w), b), axis=-1, num_outputs=3)
-operator com.microsoft::RotaryEmbedding(x, ids, cos, sin, scale=1.0?, is_packed_batching=0?) =
-  RotaryEmbedding(x, cos, sin, ids, interleaved=interleaved?, num_heads=num_heads?, rotary_embedding_dim=rotary_embedding_dim?)
-  if ids.rank == 2
+  if scale != 0.0
+## Without a number of heads, the tables' width says how many there are, which the public operator does not take.
+operator com.microsoft::RotaryEmbedding(x, ids, cos, sin, num_heads=h?, scale=1.0?, is_packed_batching=0?) =
+  RotaryEmbedding(x, cos, sin, ids, interleaved=interleaved?, num_heads=h?, rotary_embedding_dim=rotary_embedding_dim?)
+  if ids.rank == 2 and (x.rank == 4 or default(h, 0) > 0)
 ## The second result is the length of what is not padded, which nothing says here.
 operator com.microsoft::EmbedLayerNormalization(ids, segments, words, places, kinds, gain, bias, mask_index_type=0?) =
   (LayerNormalization(Add(Add(Gather(words, ids), Slice(places, [0], [ids.shape[1]], [0])), Gather(kinds, segments)),

@@ -62,6 +62,8 @@ def _scores(b: Builder, q: Tensor, k: Tensor, scale: float) -> Tensor:
     """q . k * scale, [batch, query heads, queries, keys]; query heads share key heads in equal consecutive groups."""
     if scale < 0:
         raise Unsupported(f"Attention with a negative scale ({scale:g}), whose root is taken")
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise Unsupported(f"Attention with {q.shape[1]} query heads, no multiple of its {k.shape[1]} key heads")
     group = q.shape[1] // k.shape[1]
     root = math.sqrt(scale)
 
