@@ -42,7 +42,6 @@ operator com.microsoft::MatMulNBits(a, b, s, K=k, N=n, bits=4, block_size=z, acc
   MatMul(a, Transpose(Reshape(Mul(Sub(Cast(codes, to=float32), 8.0), Reshape(s, [n, k // z, 1])), [n, k]), perm=[1, 0]))
   where low = Unsqueeze(BitwiseAnd(b, 15), [3]); high = Unsqueeze(BitShift(b, 4, direction="RIGHT"), [3]);
         codes = Reshape(Concat(low, high, axis=3), [n, k // z, z])
-  if k % z == 0
 
 test "gelu": com.microsoft::Gelu(x: float32[2, 8]) => com.microsoft::Gelu(x)
 test "a product of quantised values":
@@ -77,3 +76,16 @@ test "weights that end within a block":
   place com.microsoft::MatMulNBits(a: float32[2, 48], const b: uint8[8, 2, 16], const s: float32[16], K=48, N=8, bits=4,
                                    block_size=32)
   => com.microsoft::MatMulNBits(a, b, s, K=48, N=8, bits=4, block_size=32) on host
+test "a scale of nothing is the usual one, as it is":
+  place com.microsoft::MultiHeadAttention(q: float32[2, 5, 8], k: float32[2, 7, 8], v: float32[2, 7, 8], num_heads=2, scale=0.0)
+  => com.microsoft::MultiHeadAttention(q, k, v, num_heads=2, scale=0.0) on host
+test "fewer queries than keys, each for those before, as it is":
+  place com.microsoft::MultiHeadAttention(q: float32[2, 5, 8], k: float32[2, 7, 8], v: float32[2, 7, 8], num_heads=2,
+                                          unidirectional=1)
+  => com.microsoft::MultiHeadAttention(q, k, v, num_heads=2, unidirectional=1) on host
+test "attention of no scale, as it is":
+  place com.microsoft::Attention(x: float32[2, 5, 8], const w: float32[8, 24], const b: float32[24], num_heads=2, scale=0.0)
+  => com.microsoft::Attention(x, w, b, num_heads=2, scale=0.0) on host
+test "positions for heads that nothing counts, as they are":
+  place com.microsoft::RotaryEmbedding(x: float32[2, 5, 16], i: int64[2, 5], const c: float32[9, 4], const s: float32[9, 4])
+  => com.microsoft::RotaryEmbedding(x, i, c, s) on host
