@@ -1,0 +1,90 @@
+"""Orders of the groups of a network, for cutting them into intervals.
+
+In: a network. Out: blocks (groups that lead to each other, as one) with their operands, and orders that follow
+priorities: operands first, right before what reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrite_engine.egraph.objectives.calls import Network
+
+
+def blocks_of(net: Network, late: frozenset[int] = frozenset()) -> tuple[list[list[int]], list[list[int]]]:
+    """Blocks and the blocks that each reads. What is read from or by a `late` value orders nothing.
+
+    A block is a strongly connected set of groups: no order has all their operands first.
+    """
+    count = len(net.groups)
+    after: list[dict[int, None]] = [{} for _ in range(count)]  # by group: groups that it reads
+    for value, operands in enumerate(net.reads):
+        for operand in operands:
+            if net.group_of[operand] != net.group_of[value] and not {operand, value} & late:
+                after[net.group_of[value]][net.group_of[operand]] = None
+    component = _components([list(mine) for mine in after])
+    number = {c: n for n, c in enumerate(dict.fromkeys(component))}
+    place = {value: n for n, value in enumerate(net.order)}
+    blocks: list[list[int]] = [[] for _ in number]
+    reads: list[dict[int, None]] = [{} for _ in number]
+    for group, mine in enumerate(net.groups):
+        here = number[component[group]]
+        blocks[here] += mine
+        for other in after[group]:
+            if number[component[other]] != here:
+                reads[here][number[component[other]]] = None
+    for block in blocks:
+        block.sort(key=place.__getitem__)
+    return blocks, [list(mine) for mine in reads]
+
+
+def _components(after: Sequence[Sequence[int]]) -> list[int]:
+    """The strongly connected component of each node (Tarjan, without recursion)."""
+    count = len(after)
+    index, low, component = [-1] * count, [0] * count, [-1] * count
+    open_: list[int] = []
+    clock = 0
+    for root in range(count):
+        if index[root] >= 0:
+            continue
+        stack = [(root, 0)]
+        while stack:
+            node, at = stack.pop()
+            if not at:
+                index[node] = low[node] = clock
+                clock += 1
+                open_.append(node)
+            for position in range(at, len(after[node])):
+                other = after[node][position]
+                if index[other] < 0:
+                    stack += [(node, position + 1), (other, 0)]
+                    break
+                if component[other] < 0:
+                    low[node] = min(low[node], index[other])
+            else:
+                if low[node] == index[node]:
+                    while component[node] < 0:
+                        component[open_.pop()] = node
+                if stack:
+                    low[stack[-1][0]] = min(low[stack[-1][0]], low[node])
+    return component
+
+
+def ordered(reads: Sequence[Sequence[int]], priority: Sequence[float]) -> list[int]:
+    """Blocks with operands first: those of high priority are gone into first, depth first from the last ones."""
+    read = {operand for mine in reads for operand in mine}
+    done: set[int] = set()
+    order = []
+    ends = sorted((b for b in range(len(reads)) if b not in read), key=lambda b: (priority[b], b))
+    stack = [(block, False) for block in ends]
+    while stack:
+        block, opened = stack.pop()
+        if block in done:
+            continue
+        if opened:
+            done.add(block)
+            order.append(block)
+            continue
+        stack.append((block, True))
+        stack += [(b, False) for b in sorted(reads[block], key=lambda b: (priority[b], b)) if b not in done]
+    return order
