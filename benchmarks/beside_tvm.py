@@ -9,12 +9,16 @@ that the composites it took leave open, on the host and fastlib, and regions joi
 what that partition costs here, and exact in which operators the npu runs. No rewrites are allowed on either side.
 
 Alike: operators, shapes, which sets of operators the npu runs as one kernel and at what cost, and what the rest costs.
-Not alike: the wheel has one external code generator as a kind of target, so TVM chooses between the npu and the rest,
-and the rest is the cheaper of host and fastlib per kernel, without fastlib's launches. Collage adds up candidates and
-knows no copies; `copies told` adds those of a candidate's own operands and results to its cost, which counts a value
-twice where both sides of an edge run on the npu in different candidates. Its depth is limited to 8 for the npu and 4
-for the rest. Batch norms and what scales a convolution's result by constants are folded into the convolution first,
-and dropout is left out, in the model that both get; its weights are never looked at.
+Not alike:
+
+- The wheel has one external code generator as a kind of target, so TVM chooses between the npu and the rest, and the
+  rest is the cheaper of host and fastlib per kernel, without fastlib's launches.
+- Collage adds up candidates and knows no copies; `copies` adds those of a candidate's own operands and results to its
+  cost, which counts a value twice where both sides of an edge run on the npu in different candidates.
+- How Collage joins composites is a setting (a style, and a depth in calls; the rest has depth 4). With a large depth
+  it drops candidates before they are priced, so it is run in several settings: the best of them is the one to compare.
+- Batch norms and constants that scale or shift a convolution's result are folded into it first, and dropout is left
+  out, in the model that both get; its weights are never looked at.
 """
 
 from __future__ import annotations
@@ -42,6 +46,16 @@ from rewrite_engine.placement.strategies import Options
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 PICOSECONDS = 10**12
+LIMIT = 120
+"""Seconds that one run of TVM may take."""
+FLOWS = {
+    "five passes": ("five",),
+    "Collage, no fusion": ("collage", "NoFusion", "8", "none"),
+    "Collage, no fusion, copies": ("collage", "NoFusion", "8", "copies"),
+    "Collage, any fusion, depth 2": ("collage", "any", "2", "none"),
+    "Collage, any fusion, depth 2, copies": ("collage", "any", "2", "copies"),
+    "Collage, any fusion, depth 4": ("collage", "any", "4", "none"),
+}
 
 
 def main() -> int:
@@ -49,9 +63,10 @@ def main() -> int:
     parser.add_argument("--tvm-python", default=sys.executable, metavar="PATH", help="a Python that has TVM 0.19")
     parser.add_argument("--models", default="light_squeezenet,light_resnet50,light_inception_v2", metavar="A,B")
     options = parser.parse_args()
-    probe = subprocess.run([options.tvm_python, "-c", "from tvm import relay"], capture_output=True, check=False)
-    if probe.returncode:
-        print(f"skipped: {options.tvm_python} has no TVM with Relay; name one that has by --tvm-python", file=sys.stderr)
+    if not _has_tvm(options.tvm_python):
+        print(
+            f"skipped: {options.tvm_python} has no TVM with Relay; name one that has by --tvm-python", file=sys.stderr
+        )
         return 2
     print("| model | who | npu kernels (operators) | cost | of the optimum | seconds |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -59,6 +74,13 @@ def main() -> int:
         for row in rows(name, options.tvm_python):
             print("| " + " | ".join(row) + " |", flush=True)
     return 0
+
+
+def _has_tvm(python: str) -> bool:
+    try:
+        return not subprocess.run([python, "-c", "from tvm import relay"], capture_output=True, check=False).returncode
+    except OSError:
+        return False
 
 
 def rows(name: str, python: str) -> Iterable[list[str]]:
@@ -78,11 +100,18 @@ def rows(name: str, python: str) -> Iterable[list[str]]:
     best = rw.place(module, rules, strategy=optimal, allow=())
     seconds = time.perf_counter() - started
     task = told(seen[0])
-    answer = subprocess.run([python, str(Path(__file__).with_name("tvm_side.py"))], input=json.dumps(task), text=True,
-                            capture_output=True, check=False)  # fmt: skip
-    if answer.returncode:
-        raise SystemExit(f"{name}: TVM ended with status {answer.returncode}: {answer.stderr[-2000:]}")
-    for who, found in json.loads(answer.stdout).items():
+    for who, words in FLOWS.items():
+        command = [python, str(Path(__file__).with_name("tvm_side.py")), *words]
+        try:
+            answer = subprocess.run(
+                command, input=json.dumps(task), text=True, capture_output=True, check=False, timeout=LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            yield [name, who, "", f"none in {LIMIT} s", "", ""]
+            continue
+        if answer.returncode:
+            raise SystemExit(f"{name}: TVM ended with status {answer.returncode}: {answer.stderr[-2000:]}")
+        found = json.loads(answer.stdout)
         sets = [frozenset(task["ops"][k]["name"] for k in mine) for mine in found["taken"]]
         placed = rw.place(module, rules, strategy=keeping(sets), allow=())
         yield _row(name, who, sets, placed.costs.total, best.costs.total, found["seconds"])
@@ -143,11 +172,14 @@ def told(explored: Explored) -> dict[str, Any]:
     for kernel in problem.kernels:
         covers = explored.covers.get(kernel.payload, ())
         if covers and kernel.payload in problem.originals:
-            kernels.append({"covers": [number[name] for name in covers], "external": kernel.target == problem.targets.index(npu),
-                            "cost": kernel.cost / PICOSECONDS})  # fmt: skip
+            external = problem.targets[kernel.target] is npu
+            mine = [number[name] for name in covers]
+            kernels.append({"covers": mine, "external": external, "cost": kernel.cost / PICOSECONDS})
     copies = {}
     for value in range(len(terms.values)):
-        cost = problem.copies.get((explored.class_of[value], 0, npu.device))
+        here = explored.class_of[value]
+        way = (here, 0, npu.device) if (here, 0, npu.device) in problem.copies else (here, npu.device, 0)
+        cost = problem.copies.get(way)  # links cost the same both ways
         if cost is not None and explored.class_of[value] not in problem.resident:
             copies[value] = cost / PICOSECONDS
     return {"ops": ops, "given": given, "kernels": kernels, "copies": copies, "launch": npu.launch / PICOSECONDS,

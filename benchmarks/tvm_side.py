@@ -1,8 +1,9 @@
 """What TVM decides, for `beside_tvm.py`: run by a Python that has TVM 0.19; JSON on standard input and output.
 
-In: operators in order with what they read, and kernels by the operators they compute (`covers`), in seconds. Out: per
-flow, the sets of operators that TVM put into one composite of the accelerator, and the seconds it took. Operators are
-known by the index of their calls, which TVM keeps in spans.
+In: `five`, or `collage`, a fusion style, a depth and `copies` or `none`; operators in order with what they read, and
+kernels by the operators they compute (`covers`), in seconds. Out: the sets of operators that TVM put into one composite
+of the accelerator, and the seconds it took. Operators are known by the index of their calls, which TVM keeps in spans.
+Collage keeps costs for as long as the process lives, so there is one process per run.
 """
 
 from __future__ import annotations
@@ -45,17 +46,14 @@ def main() -> None:
     module, owner = relay_of(task)
     table = patterns(task, owner)
     register_pattern_table(EXTERNAL, lambda: table)
-    flows: dict[str, Callable[[], Any]] = {
-        "five passes": lambda: five_passes(module, table),
-        "Collage": lambda: collage(module, estimator(task, owner, copies=False)),
-        "Collage, copies told": lambda: collage(module, estimator(task, owner, copies=True)),
-    }
-    answers = {}
-    for name, flow in flows.items():
-        started = time.perf_counter()
-        out = flow()
-        answers[name] = {"seconds": time.perf_counter() - started, "taken": taken(out, owner)}
-    json.dump(answers, sys.stdout)
+    kind, *settings = sys.argv[1:]
+    started = time.perf_counter()
+    if kind == "five":
+        out = five_passes(module, table)
+    else:
+        style, depth, copies = settings
+        out = collage(module, estimator(task, owner, copies == "copies"), style, int(depth))
+    json.dump({"seconds": time.perf_counter() - started, "taken": taken(out, owner)}, sys.stdout)
 
 
 def relay_of(task: dict[str, Any]) -> tuple[Any, dict[int, int]]:
@@ -78,7 +76,7 @@ def relay_of(task: dict[str, Any]) -> tuple[Any, dict[int, int]]:
     module = relay.transform.InferType()(relay.transform.CapturePostDfsIndexInSpans()(module))
     before, after = calls_in(plain["main"]), calls_in(module["main"])
     assert [c.op.name for c in before] == [c.op.name for c in after], "the passes keep the order of calls"
-    owner = {index(now): made[hash(then)] for then, now in zip(before, after)}
+    owner = {index(now): made[hash(then)] for then, now in zip(before, after, strict=True)}
     for call in after:
         op = task["ops"][owner[index(call)]]
         if call.op.name == NAMES[op["op"]][-1]:
@@ -181,7 +179,7 @@ def _met(expression: Any, shape: Shape) -> list[int]:
     if len(NAMES[kind]) > 1:
         found.append(index(arguments[0]))
         arguments = [*arguments[0].args, *arguments[1:]]
-    for argument, operand in zip(arguments, operands):
+    for argument, operand in zip(arguments, operands, strict=True):
         if operand is not None:
             found += _met(argument, operand)
     return found
@@ -198,11 +196,13 @@ def five_passes(module: Any, table: list[Any]) -> Any:
     return tvm.transform.Sequential(passes)(module)
 
 
-def collage(module: Any, estimate: Callable[[Any, Any], float]) -> Any:
+def collage(module: Any, estimate: Callable[[Any, Any], float], style: str, depth: int) -> Any:
     tvm.register_func("beside_tvm.estimate", estimate, override=True)
     host = tvm.target.Target("llvm")
     targets = [host, tvm.target.Target(EXTERNAL, host)]
-    limits = {"relay.collage.tvm_max_depth": 4, "relay.collage.byoc_max_depth": 8}
+    limits: dict[str, object] = {"relay.collage.tvm_max_depth": 4, "relay.collage.byoc_max_depth": depth}
+    if style != "any":  # Collage's own choice for an external generator that it does not know: join whatever touches
+        limits["relay.collage.byoc_fusion_style"] = [f"{EXTERNAL}.{style}"]
     with tvm.transform.PassContext(config=limits) as context:
         configuration = tvm.target.make_compilation_config(context, targets)
         guess = relay.collage.CustomCostEstimator("beside_tvm.estimate")
@@ -210,7 +210,7 @@ def collage(module: Any, estimate: Callable[[Any, Any], float]) -> Any:
 
 
 def estimator(task: dict[str, Any], owner: dict[int, int], copies: bool) -> Callable[[Any, Any], float]:
-    """The costs of the rules, per candidate: kernels, a launch on the accelerator, and its copies where they are told."""
+    """The costs of the rules, per candidate: kernels, the accelerator's launch, and its copies where they are told."""
     kernels = {
         kind: {frozenset(k["covers"]): k["cost"] for k in task["kernels"] if k["external"] == kind}
         for kind in (True, False)
@@ -230,7 +230,8 @@ def estimator(task: dict[str, Any], owner: dict[int, int], copies: bool) -> Call
         return min(ways, default=float("inf"))
 
     def moved(inside: set[int]) -> float:
-        read = {v for k in inside for v in task["ops"][k]["reads"] if v in task["copies_of"] and made.get(v) not in inside}
+        everything = {v for k in inside for v in task["ops"][k]["reads"] if v in task["copies_of"]}
+        read = {v for v in everything if made.get(v) not in inside}
         left = {
             task["ops"][k]["result"]
             for k in inside
