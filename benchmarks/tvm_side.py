@@ -52,7 +52,8 @@ def main() -> None:
         out = five_passes(module, table)
     else:
         style, depth, copies = settings
-        out = collage(module, estimator(task, owner, copies == "copies"), style, int(depth))
+        estimate = estimator(task, owner, copies == "copies", 1 if style == "single" else len(task["ops"]))
+        out = collage(module, estimate, "NoFusion" if style == "single" else style, int(depth))
     json.dump({"seconds": time.perf_counter() - started, "taken": taken(out, owner)}, sys.stdout)
 
 
@@ -209,8 +210,11 @@ def collage(module: Any, estimate: Callable[[Any, Any], float], style: str, dept
         return relay.transform.CollagePartition(configuration, guess)(module)
 
 
-def estimator(task: dict[str, Any], owner: dict[int, int], copies: bool) -> Callable[[Any, Any], float]:
-    """The costs of the rules, per candidate: kernels, the accelerator's launch, and its copies where they are told."""
+def estimator(task: dict[str, Any], owner: dict[int, int], copies: bool, most: int) -> Callable[[Any, Any], float]:
+    """The costs of the rules, per candidate: kernels, the accelerator's launch, its copies where they are told.
+
+    A candidate of more than `most` composites costs without end.
+    """
     kernels = {
         kind: {frozenset(k["covers"]): k["cost"] for k in task["kernels"] if k["external"] == kind}
         for kind in (True, False)
@@ -244,6 +248,8 @@ def estimator(task: dict[str, Any], owner: dict[int, int], copies: bool) -> Call
         inside = {owner[index(call)] for f in module.functions.values() for call in calls_in(f)}
         if target.kind.name != EXTERNAL:
             return native(frozenset(inside))
+        if len(sets) > most:
+            return float("inf")
         total = sum(kernels[True].get(mine, float("inf")) for mine in sets) + task["launch"]
         return total + (moved(inside) if copies else 0.0)
 
