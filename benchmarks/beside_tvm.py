@@ -21,7 +21,7 @@ Not alike:
   cost without end, which changes nothing. So there is a row more: Collage's objective (every composite with a launch of
   its own, no copies), solved exactly here and priced like the others; it is what Collage aims at.
 - Batch norms and constants that scale or shift a convolution's result are folded into it first, and dropout is left
-  out, in the model that both get; its weights are never looked at.
+  out, in the model that both get; every weight of it is given a value of its own.
 """
 
 from __future__ import annotations
@@ -220,6 +220,11 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in model.graph.node:
         if node.op_type == "ConstantOfShape" or (node.op_type == "Unsqueeze" and node.input[0] in constant):
             constant |= set(node.output)
+    for number, node in enumerate(model.graph.node):
+        if node.op_type == "ConstantOfShape":  # alike weights would make operators with one input the same value
+            del node.attribute[:]
+            value = numpy_helper.from_array(np.array([0.02 + number / 2**14], np.float32))
+            node.attribute.append(onnx.helper.make_attribute("value", value))
     renamed: dict[str, str] = {}
     kept = []
     for node in model.graph.node:
@@ -232,7 +237,9 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
             renamed[node.output[0]] = inputs[0]
             continue
         if node.op_type == "Conv" and len(inputs) == 2:
-            bias = numpy_helper.from_array(np.zeros(shapes[node.output[0]][1], np.float32), f"{node.output[0]}_bias")
+            bias = numpy_helper.from_array(
+                np.full(shapes[node.output[0]][1], len(kept), np.float32), f"{node.output[0]}_bias"
+            )
             model.graph.initializer.append(bias)
             inputs.append(bias.name)
         del node.input[:]
