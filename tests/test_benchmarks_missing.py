@@ -14,7 +14,15 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 @pytest.mark.parametrize(
     "words",
-    [["match.py"], ["instances.py"], ["translated_rules.py"], ["road.py"], ["bundle.py"]],
+    [
+        ["match.py"],
+        ["instances.py"],
+        ["partitioning.py"],
+        ["beside_tvm.py"],
+        ["translated_rules.py"],
+        ["road.py"],
+        ["bundle.py"],
+    ],
     ids=lambda words: words[0],
 )
 def test_missing_data_is_named(tmp_path: Path, words: list[str]) -> None:
@@ -22,6 +30,8 @@ def test_missing_data_is_named(tmp_path: Path, words: list[str]) -> None:
     variables = {"REWRITE_ENGINE_DATA": nowhere, "REWRITE_ENGINE_PACKAGES": nowhere}
     if words[0] in ("road.py", "bundle.py"):  # of the main models one comes with the package
         words = [*words, *(["--models"] if words[0] == "road.py" else []), "bert12.legacy"]
+    if words[0] == "beside_tvm.py":  # what it needs is another Python
+        words = [*words, "--tvm-python", nowhere]
     command = [sys.executable, str(BENCHMARKS / words[0]), *words[1:]]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
     said = done.stdout + done.stderr
