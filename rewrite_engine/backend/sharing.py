@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.loops.compute import Compute, Program
-from rewrite_engine.loops.emit_c.binding import address
 from rewrite_engine.loops.expr import loads
-from rewrite_engine.loops.index import flatten
+from rewrite_engine.loops.index import address, flatten
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from rewrite_engine.graph.draft import Draft, all_graphs, captured, inner_graphs
 from rewrite_engine.graph.evaluate import evaluate
 from rewrite_engine.graph.inline import graph_body, inlined
 from rewrite_engine.graph.names import Names
-from rewrite_engine.graph.onnx_types import UNKNOWN, Array, proto_type, tensor_proto
-from rewrite_engine.operators.dtypes import DTYPE_CODES
+from rewrite_engine.graph.onnx_types import UNKNOWN, Array, proto_type, tensor_proto, value_info
 from rewrite_engine.operators.types import TensorType
 
 MOST_NODES = 1 << 14
@@ -56,7 +55,7 @@ def infer_loops(draft: Draft) -> list[onnx.ValueInfoProto]:
         after = _after_a_step(_graph(node, "body"), [types.get(name, UNKNOWN) for name in node.input[2:]], types, draft)
         if after == [carried[name] for name in node.input[2:]]:
             pairs = zip(node.output, after, strict=False)
-            found += [_value_info(name, type_) for name, type_ in pairs if name in results]
+            found += [value_info(name, type_) for name, type_ in pairs if name in results]
     return found
 
 
@@ -68,10 +67,10 @@ def _after_a_step(
     alone.CopyFrom(body)
     if len(alone.input) != 2 + len(carried) or len(alone.output) < 1 + len(carried):
         return []
-    given = [_value_info(alone.input[0].name, TensorType("int64", ())), alone.input[1]]
-    given += [_value_info(value.name, type_) for value, type_ in zip(alone.input[2:], carried, strict=True)]
+    given = [value_info(alone.input[0].name, TensorType("int64", ())), alone.input[1]]
+    given += [value_info(value.name, type_) for value, type_ in zip(alone.input[2:], carried, strict=True)]
     outside = [name for name in captured(body) if types.get(name, UNKNOWN).dtype != "?" and name not in draft.constants]
-    given += [_value_info(name, types[name]) for name in outside]
+    given += [value_info(name, types[name]) for name in outside]
     replace(alone.input, given)
     alone.initializer.extend(draft.constants[name] for name in captured(body) if name in draft.constants)
     model = onnx.ModelProto(graph=alone, ir_version=draft.model.ir_version, opset_import=draft.model.opset_import)
@@ -80,10 +79,6 @@ def _after_a_step(
     except Exception:  # what is wrong with a body is said by the inference of the whole model
         return []
     return [proto_type(value.type) for value in inferred.output[1 : 1 + len(carried)]]
-
-
-def _value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, DTYPE_CODES[type_.dtype], type_.shape)
 
 
 @dataclass(frozen=True, slots=True)

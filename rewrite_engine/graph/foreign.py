@@ -12,13 +12,12 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from onnx import helper
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph.draft import Draft, inner_graphs
 from rewrite_engine.graph.markers import IR_VERSION, OPSET, VERSIONS, is_ours, opset_imports
 from rewrite_engine.graph.nodes import make_node
-from rewrite_engine.graph.onnx_types import UNKNOWN, Array, typed_value
+from rewrite_engine.graph.onnx_types import UNKNOWN, Array, typed_value, value_info
 from rewrite_engine.operators.dtypes import DTYPE_CODES
 from rewrite_engine.operators.types import TensorType
 
@@ -119,7 +118,7 @@ def infer_foreign(draft: Draft) -> list[onnx.ValueInfoProto]:
 def _infer(draft: Draft, node: onnx.NodeProto, types: Mapping[str, TensorType]) -> list[onnx.ValueInfoProto]:
     """Asks a session of the node alone, with its constants."""
     names = [name for name in dict.fromkeys(node.input) if name]
-    given = [_value_info(name, types[name]) for name in names if name not in draft.constants]
+    given = [value_info(name, types[name]) for name in names if name not in draft.constants]
     constants = [draft.constants[name] for name in names if name in draft.constants]
     results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     graph = onnx.GraphProto(node=[node], name="one", input=given, output=results, initializer=constants)
@@ -137,12 +136,8 @@ def _infer(draft: Draft, node: onnx.NodeProto, types: Mapping[str, TensorType]) 
         if dtype not in DTYPE_CODES or not all(isinstance(size, int) for size in value.shape):
             continue
         if types.get(value.name, UNKNOWN).numel is None:
-            found.append(_value_info(value.name, TensorType(dtype, tuple(value.shape))))
+            found.append(value_info(value.name, TensorType(dtype, tuple(value.shape))))
     return found
-
-
-def _value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, DTYPE_CODES[type_.dtype], type_.shape)
 
 
 _RUNTIME_DTYPES = {"float": "float32", "double": "float64"}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from rewrite_engine.operators.dtypes import DTYPE_CODES, array_dtype, dtype_name
 from rewrite_engine.operators.types import Dimension, TensorType
@@ -63,6 +63,11 @@ def tensor_proto(array: Array, name: str) -> onnx.TensorProto:
 def proto_array(tensor: onnx.TensorProto) -> Array:
     """The elements of a `TensorProto`."""
     return numpy_helper.to_array(tensor)
+
+
+def value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
+    """A type as a `ValueInfoProto` of this name."""
+    return helper.make_tensor_value_info(name, DTYPE_CODES[type_.dtype], type_.shape)
 
 
 def proto_type(type_: onnx.TypeProto | None) -> TensorType:

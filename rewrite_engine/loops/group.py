@@ -16,8 +16,8 @@ from typing import TypeVar
 from rewrite_engine.loops.compute import Buffer, Compute, Iter, Statement, readers
 from rewrite_engine.loops.contraction import Contraction, contraction
 from rewrite_engine.loops.dtypes import numpy_dtype
-from rewrite_engine.loops.expr import Expr, loads, maximum, minimum, substitute
-from rewrite_engine.loops.index import flatten, terms
+from rewrite_engine.loops.expr import Expr, loads, substitute
+from rewrite_engine.loops.index import address, flatten, terms
 
 ROOM = 1 << 17
 """Bytes of its parts of tensors up to which a point is made larger: near memory."""
@@ -176,20 +176,15 @@ def steps(compute: Compute, axis: Expr, tensors: Mapping[str, Buffer]) -> dict[s
     found: dict[str, set[int]] = {}
     where = flatten(compute.index, tensors[compute.out].shape)
     roots = [compute.body] if compute.post is None else [compute.body, compute.post]
-    for name, address in [(compute.out, where), *((n.name, _address(n, tensors)) for n in loads(*roots))]:
-        coefficients = terms(address)[1]
+    reads = [(node.name, address(node.args, tensors[node.name].shape)) for node in loads(*roots)]
+    for name, place in [(compute.out, where), *reads]:
+        coefficients = terms(place)[1]
         if any(atom is not axis and axis in atom.variables for atom in coefficients):
             return None
         found.setdefault(name, set()).add(coefficients.get(axis, 0))
     if any(len(each) > 1 for each in found.values()) or _used_alone(roots, axis):
         return None
     return {name: each.pop() for name, each in found.items()}
-
-
-def _address(node: Expr, tensors: Mapping[str, Buffer]) -> Expr:
-    """Where a load reads, clipped into its tensor."""
-    shape = tensors[node.name].shape
-    return flatten([minimum(maximum(i, 0), n - 1) for i, n in zip(node.args, shape, strict=True)], shape)
 
 
 def _used_alone(roots: Sequence[Expr], axis: Expr) -> bool:

@@ -127,6 +127,13 @@ def flatten(indices: Sequence[Expr], shape: Sequence[int]) -> Expr:
     return _sum(0, zip(indices, strides, strict=True))
 
 
+def address(indices: Sequence[Expr], shape: Sequence[int]) -> Expr:
+    """The row-major position of clipped indices."""
+    return flatten(
+        [_expr.minimum(_expr.maximum(index, 0), n - 1) for index, n in zip(indices, shape, strict=True)], shape
+    )
+
+
 def unflatten(position: Expr, shape: Sequence[int]) -> list[Expr]:
     """The indices of a row-major position in a tensor of `shape`."""
     indices = []

@@ -29,8 +29,7 @@ class Holdings:
 class Network:
     """Values 0..n-1 with `cost[value][device]` (None: no kernel), bytes, and the cost to bring one in or out.
 
-    `groups` are the values that share a device, `group_of` the group of each; `order` has producers first. `twins` are
-    numbers equal for devices of the same kind: which of them does what makes no difference.
+    `groups` are the values that share a device, `group_of` the group of each; `order` has producers first.
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -44,7 +43,6 @@ class Network:
     groups: tuple[tuple[int, ...], ...]
     group_of: tuple[int, ...]
     order: tuple[int, ...]
-    twins: tuple[int, ...]
 
     @property
     def devices(self) -> int:
@@ -79,16 +77,6 @@ def network(problem: Problem, holdings: Holdings) -> Network:
     into = tuple((0, *(problem.copies.get((value, 0, d), 0) for d in hops)) for value in range(count))
     out = tuple((0, *(problem.copies.get((value, d, 0), 0) for d in hops)) for value in range(count))
     groups = _groups(count, holdings.together)
-    columns = [
-        (
-            tuple(row[d] for row in cost),
-            tuple(row[d] for row in into),
-            tuple(row[d] for row in out),
-            holdings.memory[d],
-            d == 0,
-        )
-        for d in range(devices)
-    ]
     return Network(
         reads=operands,
         readers=tuple(map(tuple, readers)),
@@ -101,7 +89,6 @@ def network(problem: Problem, holdings: Holdings) -> Network:
         groups=groups,
         group_of=_homes(count, groups),
         order=_producers_first(operands, readers),
-        twins=tuple(columns.index(column) for column in columns),
     )
 
 

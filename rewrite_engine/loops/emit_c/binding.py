@@ -6,8 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 
 from rewrite_engine.loops.compute import Buffer
 from rewrite_engine.loops.emit_c.scalar import ELEMENT, declaration, node_text
-from rewrite_engine.loops.expr import Expr, const, intern, maximum, minimum, substitute
-from rewrite_engine.loops.index import flatten
+from rewrite_engine.loops.expr import Expr, const, intern, substitute
+from rewrite_engine.loops.index import address
 
 _LEAVES = ("const", "var", "acc")
 
@@ -22,11 +22,6 @@ def flat(root: Expr, tensors: Mapping[str, Buffer]) -> Expr:
         return intern(ELEMENT, (address(load.args, shape),), load.dtype, load.name)
 
     return substitute(root, {}, element)
-
-
-def address(indices: Sequence[Expr], shape: Sequence[int]) -> Expr:
-    """The row-major position of clipped indices."""
-    return flatten([minimum(maximum(index, 0), n - 1) for index, n in zip(indices, shape, strict=True)], shape)
 
 
 def unknown(roots: Sequence[Expr], known: Container[Expr]) -> list[Expr]:

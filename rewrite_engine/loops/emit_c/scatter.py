@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from rewrite_engine.loops.compute import Buffer, Compute
 from rewrite_engine.loops.dtypes import numpy_dtype
-from rewrite_engine.loops.emit_c.binding import Bindings, Numbers, address, flat
+from rewrite_engine.loops.emit_c.binding import Bindings, Numbers, flat
 from rewrite_engine.loops.emit_c.function import NestFunction, nest_function
 from rewrite_engine.loops.emit_c.scalar import combined
+from rewrite_engine.loops.index import address
 
 
 def scatter_functions(compute: Compute, tensors: Mapping[str, Buffer]) -> list[NestFunction]:
