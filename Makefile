@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 MARKER := $(VENV)/installed
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
 .PHONY: demo test test-all check clean
 
@@ -10,10 +11,10 @@ demo: $(MARKER)
 	$(BIN)/rewrite-engine demo
 
 test: $(MARKER)
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: $(MARKER)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 check: $(MARKER)
 	$(BIN)/ruff check .

@@ -18,8 +18,9 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
-cache = tempfile.mkdtemp(prefix="rewrite_engine.tests.")
-os.environ["REWRITE_ENGINE_CACHE"] = cache
-atexit.register(shutil.rmtree, cache, ignore_errors=True)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share that of the process that starts them
+    cache = tempfile.mkdtemp(prefix="rewrite_engine.tests.")
+    os.environ["REWRITE_ENGINE_CACHE"] = cache
+    atexit.register(shutil.rmtree, cache, ignore_errors=True)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

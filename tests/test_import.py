@@ -415,3 +415,14 @@ def test_unused_nodes_and_weights_are_dropped():
 def test_package_does_not_import_onnx_until_used():
     code = "import sys, rewrite_engine.graph; assert not {'onnx', 'onnx_ir'} & set(sys.modules), 'onnx was imported'"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_sympy_is_not_imported_until_dimensions_are_added():
+    """It takes longer to import than all else together."""
+    text = (
+        "import sys, rewrite_engine as rw; rw.load(rw.bundled_model());"
+        "assert 'sympy' not in sys.modules and 'onnx_ir._symbolic_shapes' not in sys.modules;"
+        "import onnx_ir as ir; print(ir.SymbolicDim('Max(N, 2)') + 1); import sympy; print(sympy.Symbol('x') + 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("Max(2, N) + 1\nx + 1\n", 0), done.stderr

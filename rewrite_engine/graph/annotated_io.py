@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-import onnx_ir as ir
-
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.facts import dump_facts, load_facts
 from rewrite_engine.graph.markers import (
     COPY_FACTS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.nodes import make_node
 from rewrite_engine.graph.onnx_types import to_tensor, typed_value
 from rewrite_engine.graph.subgraphs import Subgraph

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-import onnx_ir as ir
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.draft import Draft, inner_graphs
 from rewrite_engine.graph.markers import IR_VERSION, OPSET, VERSIONS, is_ours, opset_imports
 from rewrite_engine.graph.nodes import make_node

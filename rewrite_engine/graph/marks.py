@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import onnx_ir as ir
-
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.markers import DOMAIN, MARKS, ON_DEVICE, mark_function
 from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.subgraphs import inner_names

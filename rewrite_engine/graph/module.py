@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-import onnx_ir as ir
 
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.draft import all_graphs
 from rewrite_engine.graph.fold import FOLD_CAP
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION_OF_FUNCTIONS, MARKS, OPSET, mark_function

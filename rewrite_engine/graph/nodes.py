@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx_ir as ir
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.onnx_types import Array, to_array, to_tensor, value_type
 from rewrite_engine.graph.placed import BodyNode
 from rewrite_engine.graph.subgraphs import Subgraph, captured_names, captured_values, instantiate

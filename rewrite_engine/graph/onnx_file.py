@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-import onnx_ir as ir
 from onnx import external_data_helper, serialization
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.draft import all_graphs, inner_graphs
 from rewrite_engine.operators.dtypes import dtype_name
 from rewrite_engine.operators.types import TensorType

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
-import onnx_ir as ir
 from onnx import inliner
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.attributes import check_attributes
 from rewrite_engine.graph.dimensions import bind_dimensions
 from rewrite_engine.graph.draft import Draft

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 from onnx import helper, numpy_helper
 
+from rewrite_engine.graph import ir
 from rewrite_engine.operators.dtypes import DTYPE_CODES, array_dtype, dtype_name
 from rewrite_engine.operators.types import Dimension, TensorType
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import onnx_ir as ir
-
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.facts import dump_facts, load_facts
 from rewrite_engine.graph.markers import (
     COMPOSITES,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
-
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.markers import DOMAIN, FACTS, MARKS, is_ours
 
 
@@ -14,7 +12,7 @@ def strip(model: ir.Model) -> ir.Model:
     Names of inputs and outputs stay; so do the names of values, but for those that a mark or a copy had made.
     """
     plain = model.clone()
-    plain = InlinePass(lambda function: is_ours(function.domain) and function.domain != DOMAIN)(plain).model
+    plain = ir.InlinePass(lambda function: is_ours(function.domain) and function.domain != DOMAIN)(plain).model
     _remove_marks(plain)
     for identifier in [i for i in plain.functions if is_ours(i[0])]:
         del plain.functions[identifier]

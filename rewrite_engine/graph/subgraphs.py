@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import onnx_ir as ir
+from rewrite_engine.graph import ir
 
 
 @dataclass(frozen=True, slots=True, eq=False)

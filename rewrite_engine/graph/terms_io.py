@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import onnx_ir as ir
-
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.graph import ir
 from rewrite_engine.graph.markers import DOMAIN, IR_VERSION, ON_DEVICE, opset_imports
 from rewrite_engine.graph.marks import names_of_marked_outputs
 from rewrite_engine.graph.module import Module, module_of

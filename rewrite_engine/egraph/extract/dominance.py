@@ -45,6 +45,9 @@ class Dominance:
         for slot in slots:
             gap += slot.price[slot.which[mine][:, None], slot.which[other][None, :]]
             np.clip(gap, -INFINITE, INFINITE, out=gap)
+        must = rows[:, self.layout.demand : self.layout.offer] >> self.layout.items
+        for column in np.flatnonzero(must.any(0)):  # whoever must join a region copies only what must, too
+            gap[must[mine, column][:, None] & ~must[other, column][None, :] != 0] = INFINITE
         gap[mine[:, None] == other[None, :]] = INFINITE
         return gap
 

@@ -18,6 +18,7 @@ from rewrite_engine.egraph.extract.tables import Array, Tables
 
 _HASH = np.random.default_rng(7).integers(1 << 62, size=1 << 14, dtype=np.int64) * 2 + 1
 _BATCH = 8192
+_PAIRS = 1 << 20  # looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Limits:
     exact: int | None = None
     most: int | None = None
     beam: int | None = None
-    compared: int = 32  # states that others are compared with
+    compared: int = 4096  # states that others are compared with
 
 
 class Reducer:
@@ -88,7 +89,8 @@ class Reducer:
         portion = max(2, 1024 // len(rows))
         slots = self._dominance.prepare(code, live)
         while start < len(rows) and done < self.limits.compared:
-            best = start + np.flatnonzero(alive[start:])[: min(portion, self.limits.compared - done)]
+            width = min(portion, self.limits.compared - done, max(1, _PAIRS // len(rows)))
+            best = start + np.flatnonzero(alive[start:])[:width]
             if not len(best):
                 break
             start = int(best[-1]) + 1
