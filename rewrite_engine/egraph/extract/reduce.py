@@ -17,7 +17,7 @@ from rewrite_engine.egraph.extract.state import COST, Layout, TooWide, codes
 from rewrite_engine.egraph.extract.tables import Array, Tables
 
 _HASH = np.random.default_rng(7).integers(1 << 62, size=1 << 14, dtype=np.int64) * 2 + 1
-_BATCH = 8192
+_BATCH = 2048
 _PAIRS = 1 << 20  # looked at together
 
 
@@ -98,20 +98,36 @@ class Reducer:
             portion *= 2
             rest = np.flatnonzero(alive)
             gap = self._dominance.at_least(rows, slots, best, rest)
-            first, second = np.nonzero(gap <= 0)
-            if not len(first):
-                continue
-            first, second = best[first], rest[second]
+            self._strike(rows, code, live, alive, best, rest, gap)
+        return rows[alive]
+
+    def _strike(
+        self, rows: Array, code: Array, live: tuple[Coming, ...], alive: NDArray[np.bool_], best: Array, rest: Array,
+        gap: Array,
+    ) -> None:  # fmt: skip
+        """Takes from `alive` what a state of `best` dominates; who most likely does is tried first."""
+        order = np.argsort(gap, axis=0, kind="stable")
+        some = np.count_nonzero(gap <= 0, axis=0)
+        start, more = 0, 1 if some.sum() > 1024 else len(best)  # a few are tried all at once
+        while start < len(best):
+            left = np.flatnonzero((some > start) & alive[rest])
+            if not len(left):
+                return
+            tried = order[start : start + more, left]
+            first, second = best[tried], np.broadcast_to(rest[left], tried.shape)
+            worth = (np.arange(start, start + len(tried))[:, None] < some[left]) & alive[first]
+            first, second = first[worth], second[worth]
             dead = np.zeros(len(first), bool)
             for at in range(0, len(first), _BATCH):
                 a, b = first[at : at + _BATCH], second[at : at + _BATCH]
                 extra = self._dominance.at_most(rows[a], rows[b], code[a], code[b], live)
                 dead[at : at + _BATCH] = extra <= rows[b, COST] - rows[a, COST]
             first, second = first[dead], second[dead]
-            for state in best:  # one after the other: two states may dominate each other
-                if alive[state]:
-                    alive[second[first == state]] = False
-        return rows[alive]
+            for a in np.unique(first):  # one after the other: two states may dominate each other
+                if alive[a]:
+                    alive[second[first == a]] = False
+            start += more
+            more *= 2
 
     def _soften(self, rows: Array, keep: int) -> tuple[Array, bool]:
         """Beyond `keep`, states with the same demands and offers become one that has seen only what all have seen."""
