@@ -26,7 +26,7 @@ class Draft:
     model: onnx.ModelProto
     origin: str  # for messages
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
-    _arrays: dict[str, Array] = field(default_factory=dict)
+    _arrays: dict[str, Array] = field(default_factory=dict)  # elements that are known, by name
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -89,10 +89,15 @@ class Draft:
         self.constants.update((t.name, t) for t in new if t.name not in own_defaults)
         self.model = result
 
-    def finish(self) -> onnx.ModelProto:
-        """The model with its constants back in place; the draft is not to be used afterwards."""
-        self.graph.initializer.extend(self.constants.values())
-        return self.model
+    def finish(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model with its constants back in place, and the elements of large ones, which it only names.
+
+        The draft is not to be used afterwards.
+        """
+        apart = {n: self._arrays[n] for n, t in self.constants.items() if n in self._arrays and not is_small(t)}
+        for name, tensor in self.constants.items():
+            self.graph.initializer.append(_elsewhere(tensor) if name in apart else tensor)
+        return self.model, apart
 
 
 def is_small(tensor: onnx.TensorProto) -> bool:
@@ -152,6 +157,15 @@ def captured(graph: onnx.GraphProto) -> list[str]:
             pending.extend((inner, frozenset(defined)) for inner in inner_graphs(node))
         found.update(dict.fromkeys(o.name for o in current.output if o.name not in defined))
     return list(found)
+
+
+def _elsewhere(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    """A tensor of the same name and type without its elements."""
+    result = onnx.TensorProto(
+        name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=onnx.TensorProto.EXTERNAL
+    )
+    result.external_data.add(key="location", value=tensor.name)
+    return result
 
 
 def _tensor_type(tensor: onnx.TensorProto) -> onnx.TypeProto:

@@ -64,13 +64,13 @@ def load(
     message for a file that is missing, damaged or not ONNX, for an operator that cannot be brought to opset 23, for an
     unknown dimension or input, and for a value that does not fit its input.
     """
-    model, name, digest, content = read_model(source)
+    model, name, digest, content, weights = read_model(source)
     settle_inputs(model, name, values or {})
     nodes = sum(node.op_type != "Constant" for node in model.graph.node)
     runnable = _runnable(model)
     original = content if runnable is model and not values else serialized(runnable)
     info = SourceInfo(Path(name).name, digest, nodes, original)
-    return Module(import_model(model, name, dims or {}, fold, fold_cap), info)
+    return Module(import_model(model, name, dims or {}, fold, fold_cap, weights), info)
 
 
 def _runnable(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -14,7 +14,8 @@ from onnx import external_data_helper, serialization
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.graph import ir
-from rewrite_engine.graph.draft import all_graphs, inner_graphs
+from rewrite_engine.graph.draft import all_graphs, inner_graphs, is_small
+from rewrite_engine.graph.onnx_types import Array, raw_array
 from rewrite_engine.operators.dtypes import dtype_name
 from rewrite_engine.operators.types import TensorType
 
@@ -26,12 +27,16 @@ LARGEST = 2**31 - 1
 
 
 class Read(NamedTuple):
-    """A model, its name for messages and reports, the SHA-256 of its file, and its content as one ONNX file."""
+    """A model, its name for messages and reports, the SHA-256 of its file, and its content as one ONNX file.
+
+    `weights` has the elements of large ones, by name: a message copies them whenever it is asked for them.
+    """
 
     model: onnx.ModelProto
     name: str
     digest: str
     content: bytes
+    weights: dict[str, Array]
 
 
 def read_model(source: Source) -> Read:
@@ -49,9 +54,9 @@ def read_model(source: Source) -> Read:
     else:
         return _read_file(Path(source))
     name = model.graph.name or "model"
-    _check(model, name)
+    weights = _check(model, name)
     content = serialized(model)
-    return Read(model, name, hashlib.sha256(content).hexdigest(), content)
+    return Read(model, name, hashlib.sha256(content).hexdigest(), content, weights)
 
 
 def serialized(model: onnx.ModelProto) -> bytes:
@@ -105,10 +110,11 @@ def _read_file(path: Path) -> Read:
             f"{path}: its weights are in another file that cannot be read: {_first_line(error)}; "
             "keep that file beside the model"
         ) from None
-    _check(model, str(path))
+    weights = _check(model, str(path))
     if whole and len(content) > LARGEST:
         raise _too_large(model)
-    return Read(model, path.name, hashlib.sha256(content).hexdigest(), content if whole else serialized(model))
+    digest = hashlib.sha256(content).hexdigest()
+    return Read(model, path.name, digest, content if whole else serialized(model), weights)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -142,7 +148,8 @@ def _bring_in(model: onnx.ModelProto, source: ir.Model) -> None:
             tensor.raw_data = data
 
 
-def _check(model: onnx.ModelProto, origin: str) -> None:
+def _check(model: onnx.ModelProto, origin: str) -> dict[str, Array]:
+    """The large weights of the main graph. Raises `RewriteError` where something is missing."""
     if not model.HasField("graph"):
         raise RewriteError(f"{origin}: the model has no graph")
     if not model.graph.output:
@@ -151,26 +158,30 @@ def _check(model: onnx.ModelProto, origin: str) -> None:
         if model.ir_version >= 3:
             raise RewriteError(f"{origin}: no opset_import in it: not an ONNX model, or a file cut short")
         model.opset_import.add(domain="", version=1)
-    for graph in all_graphs(model.graph):
-        for tensor in graph.initializer:
-            _check_weight(tensor, origin)
+    found = {t.name: _check_weight(t, origin) for graph in all_graphs(model.graph) for t in graph.initializer}
+    return {t.name: array for t in model.graph.initializer if (array := found[t.name]) is not None}
 
 
-def _check_weight(tensor: onnx.TensorProto, origin: str) -> None:
-    """Weights must be here, all of them: numbers that are not there must never be computed with."""
+def _check_weight(tensor: onnx.TensorProto, origin: str) -> Array | None:
+    """The elements where it is large and they are raw, read-only.
+
+    Weights must be here, all of them: numbers that are not there must never be computed with.
+    """
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise RewriteError(
             f"{origin}: weight `{tensor.name}` is in another file; give the path of the model instead of its message"
         )
     expected = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims)).bytes
     if tensor.HasField("raw_data"):
-        if expected is not None and len(tensor.raw_data) != expected:
+        raw = tensor.raw_data
+        if expected is not None and len(raw) != expected:
             raise RewriteError(
-                f"{origin}: weight `{tensor.name}` should hold {expected} bytes, found {len(tensor.raw_data)}: "
-                "the file is damaged"
+                f"{origin}: weight `{tensor.name}` should hold {expected} bytes, found {len(raw)}: the file is damaged"
             )
+        return None if is_small(tensor) else raw_array(tensor, raw)
     elif math.prod(tensor.dims) and not any(len(getattr(tensor, name)) for name in _TYPED_DATA):
         raise RewriteError(f"{origin}: weight `{tensor.name}` has no data: the file is damaged")
+    return None
 
 
 _TYPED_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")

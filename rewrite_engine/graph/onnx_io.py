@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx
 from onnx import inliner
@@ -18,6 +19,7 @@ from rewrite_engine.graph.draft import Draft
 from rewrite_engine.graph.fold import FOLD_CAP, check_types, fold, infer_types, trust_declared_types
 from rewrite_engine.graph.markers import DOMAIN, GRAPH_FACTS, MARKS, is_ours, mark_function
 from rewrite_engine.graph.onnx_file import serialized
+from rewrite_engine.graph.onnx_types import Array, to_tensor
 from rewrite_engine.graph.opset import to_opset
 from rewrite_engine.graph.tidy import (
     check_and_sort,
@@ -28,16 +30,24 @@ from rewrite_engine.graph.tidy import (
     remove_unused,
 )
 
+NO_WEIGHTS: Mapping[str, Array] = MappingProxyType({})
+
 
 def import_model(
-    model: onnx.ModelProto, origin: str, dims: Mapping[str, int], folding: bool = True, cap: int = FOLD_CAP
+    model: onnx.ModelProto,
+    origin: str,
+    dims: Mapping[str, int],
+    folding: bool = True,
+    cap: int = FOLD_CAP,
+    weights: Mapping[str, Array] = NO_WEIGHTS,
 ) -> ir.Model:
     """The model in the form every later stage expects; see DESIGN, "Module". The message is used up.
 
-    Node identity is the first output's name; names of inputs and outputs stay. Raises `RewriteError`.
+    `weights` are the elements of initializers, as far as they are decoded already. Node identity is the first output's
+    name; names of inputs and outputs stay. Raises `RewriteError`.
     """
     model = _inline_foreign_functions(model, origin)
-    draft = make_draft(model, origin)
+    draft = make_draft(model, origin, weights)
     check_and_sort(draft)
     check_attributes(draft)
     compute_outputs_of_branches(draft)
@@ -55,12 +65,14 @@ def import_model(
     check_types(draft)
     if not any(entry.key == GRAPH_FACTS for entry in model.metadata_props):  # rules may leave a constant as an output
         compute_constant_outputs(draft)
-    return _deserialized(draft.finish())
+    return _deserialized(*draft.finish())
 
 
-def _deserialized(model: onnx.ModelProto) -> ir.Model:
+def _deserialized(model: onnx.ModelProto, weights: Mapping[str, Array]) -> ir.Model:
     """The model; `onnx_ir` reads the types of what a function computes, but not those of what it is given."""
     result = ir.serde.deserialize_model(model)
+    for name, array in weights.items():
+        result.graph.initializers[name].const_value = to_tensor(array, name)
     for proto in model.functions:
         given = {info.name: info for info in proto.value_info}
         for value in result.functions[proto.domain, proto.name, proto.overload].inputs:

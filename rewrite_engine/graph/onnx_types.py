@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,14 @@ def tensor_proto(array: Array, name: str) -> onnx.TensorProto:
 def proto_array(tensor: onnx.TensorProto) -> Array:
     """The elements of a `TensorProto`."""
     return numpy_helper.to_array(tensor)
+
+
+def raw_array(tensor: onnx.TensorProto, raw: bytes) -> Array | None:
+    """The elements of a `TensorProto` whose `raw_data` these are, without a copy; None where they are packed."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    if len(raw) != math.prod(tensor.dims) * dtype.itemsize or sys.byteorder != "little":
+        return None
+    return np.frombuffer(raw, dtype).reshape(tuple(tensor.dims))
 
 
 def value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -14,8 +15,10 @@ from rewrite_engine.graph.names import Names
 from rewrite_engine.graph.onnx_types import Array, proto_array, tensor_proto
 
 
-def make_draft(model: onnx.ModelProto, origin: str) -> Draft:
+def make_draft(model: onnx.ModelProto, origin: str, decoded: Mapping[str, Array]) -> Draft:
     """The model as a draft: initializers that no caller can override become constants.
+
+    `decoded` has the elements of some.
 
     Before version 4 of the file format every weight had to be listed among the inputs: they are constants all the same.
     Later, an initializer that is an input is only its default.
@@ -26,7 +29,7 @@ def make_draft(model: onnx.ModelProto, origin: str) -> Draft:
         replace(graph.input, [i for i in graph.input if i.name not in weights])
     inputs = {i.name for i in graph.input}
     constants = {t.name: t for t in graph.initializer if t.name not in inputs}
-    draft = Draft(model, origin, constants)
+    draft = Draft(model, origin, constants, {n: array for n, array in decoded.items() if n in constants})
     for sparse in graph.sparse_initializer:
         constants[sparse.values.name] = tensor_proto(_dense(sparse), sparse.values.name)
     del graph.sparse_initializer[:]
