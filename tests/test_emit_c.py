@@ -498,7 +498,7 @@ print("clean")
 """
 
 
-@pytest.mark.parametrize("programs", [10, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("programs", [4, pytest.param(40, marks=pytest.mark.slow)])
 def test_addresses_and_operations_are_clean(programs, tmp_path):
     command = find_compiler()
     clang = "clang" in compiler_version(command)

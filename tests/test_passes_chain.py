@@ -32,7 +32,7 @@ from rewrite_engine.passes import (
     save_module,
 )
 
-LARGE = ("bert12.legacy", "light_resnet50")
+LARGE = ("bert12.legacy", "distilbert6.legacy_dyn", "light_resnet50")
 EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in MAIN_MODELS]
 ORDERS = (("npu", "fastlib"), ("fastlib", "npu"), ("fastlib",))
 

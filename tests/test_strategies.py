@@ -210,7 +210,7 @@ def boards(draw) -> str:
     return text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graphs(), boards())
 def test_baselines_are_never_better_than_the_optimum(graph, board):
     found = place(graph, board, allow=())
