@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from itertools import product
 
 from rewrite_engine.egraph.audit import audit
-from rewrite_engine.egraph.objectives.moves import Moves
+from rewrite_engine.egraph.objectives.contracted import Contracted, contract
+from rewrite_engine.egraph.objectives.moves import Moves, Plan
 from rewrite_engine.egraph.objectives.search import improve
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
 
 HEATS = (0.0005, 0.002)
+CONTRACTED_HEATS = (0.001, 0.003)
+RESTARTS = 4
+"""The warmths were chosen among five on the instances of extraction-gym that `benchmarks/instances.py` runs."""
 
 
 def cheapest_sets(problem: Problem) -> dict[int, int]:
@@ -58,18 +64,46 @@ def search_general(
     moves = Moves(problem)
     for value, number in cheapest_sets(problem).items():
         moves.fallback[value] = (number,)
-    costs = [kernel.cost for kernel in problem.kernels]
 
-    def score(numbers: list[int]) -> tuple[int, float]:
-        return sum(costs[number] for number in numbers), 0.0
+    def keep_on() -> bool:
+        return deadline is None or time.monotonic() < deadline
 
+    contracted = contract(problem)
+    plans = (
+        _plans(moves, tries, seed, keep_on) if contracted is None else _among(contracted, moves, tries, seed, keep_on)
+    )
     best: Solution | None = None
-    for heat in HEATS:
-        found = improve(moves, {}, score, tries, seed, lambda: deadline is None or time.monotonic() < deadline, heat)
-        numbers = None if found is None else moves.kernels(found[0])
+    for plan in plans:
+        numbers = moves.kernels(plan)
         if numbers is None:
             continue
         checked = audit(problem, [Choice(number, place) for place, number in enumerate(numbers)])
         if not checked.problems and (best is None or checked.cost < best.cost):
             best = Solution(checked.choices, checked.copies, checked.cost, 0, "feasible")
     return best
+
+
+def _plans(moves: Moves, tries: int, seed: int, keep_on: Callable[[], bool]) -> Iterator[Plan]:
+    costs = [kernel.cost for kernel in moves.problem.kernels]
+
+    def score(numbers: list[int]) -> tuple[int, float]:
+        return sum(costs[number] for number in numbers), 0.0
+
+    for heat in HEATS:
+        found = improve(moves, {}, score, tries, seed, keep_on, heat)
+        if found is not None:
+            yield found[0]
+
+
+def _among(contracted: Contracted, moves: Moves, tries: int, seed: int, keep_on: Callable[[], bool]) -> Iterator[Plan]:
+    """Plans for the values that have a choice, several from each warmth: tries cost little here."""
+    options = contracted.options
+    start = {
+        value: next((n for n, needs in enumerate(mine) if (needs.kernel,) == moves.fallback[value]), 0)
+        for value, mine in options.items()
+    }
+    if contracted.price(start) is None:
+        return
+    for heat, turn in product(CONTRACTED_HEATS, range(RESTARTS)):
+        plan = contracted.anneal(start, tries, seed * RESTARTS + turn, heat, keep_on)
+        yield {value: (options[value][n].kernel,) for value, n in plan.items()}
