@@ -157,7 +157,9 @@ def _row(kind: str, path: Path, seconds: float, seed: int) -> list[object]:
         assert table["maxCPUs"] == 1, "loads of several cores are not counted here"
         late = frozenset(k for k, node in enumerate(table["nodes"]) if node["isBackwardNode"])
         found = least_busy(net, late, orders=10**6, tries=400_000, rounds=10**6, seed=seed, seconds=seconds)
-        cut = least_busy(net, late, orders=10**6, rounds=0, seed=seed, seconds=seconds / 2)
+        cut = least_busy(
+            net, late, orders=10**6, tries=400_000, rounds=10**6, seed=seed, seconds=seconds / 2, contiguous=True
+        )
         assert contiguous(table, cut.places), f"{path.stem}: the cut is not contiguous"
         assert by_definition(table, cut.places, kind) == cut.cost, path.stem
         whole = cut.cost

@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from graphlib import TopologicalSorter
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.objectives.calls import Network, Places, fits, latency, works
@@ -42,10 +43,12 @@ def least_latency(net: Network, *, orders: int = 200, tries: int = 5_000, rounds
 
 
 def least_busy(net: Network, late: frozenset[int] = frozenset(), *, orders: int = 60, tries: int = 80_000,
-               rounds: int = 4, seed: int = 0, seconds: float | None = None) -> Placed:  # fmt: skip
+               rounds: int = 4, seed: int = 0, seconds: float | None = None,
+               contiguous: bool = False) -> Placed:  # fmt: skip
     """The placement found whose busiest device is busy the least. Raises RewriteError where none fits.
 
-    `late` values order nothing: those of the way back, which stay with values of the way there.
+    `late` values order nothing: those of the way back, which stay with values of the way there. `contiguous`: no way
+    among the others leads out of a device and back.
     """
     clock = _Clock(seconds)
 
@@ -57,8 +60,20 @@ def least_busy(net: Network, late: frozenset[int] = frozenset(), *, orders: int 
         if clock.over:
             break
         heat = HEATS[turn % len(HEATS)]
-        best = Shifts(net, best.places).anneal(best, tries, seed + turn, heat, lambda: not clock.over)
+        ranks = _ranks(net, best.places, late) if contiguous else None
+        best = Shifts(net, best.places, ranks, late).anneal(best, tries, seed + turn, heat, lambda: not clock.over)
     return best
+
+
+def _ranks(net: Network, places: Places, late: frozenset[int]) -> list[int]:
+    """Devices numbered so that values come after their operands."""
+    waits: list[set[int]] = [set() for _ in range(net.devices)]
+    for value, operands in enumerate(net.reads):
+        waits[places[value]] |= {places[v] for v in operands if not {v, value} & late} - {places[value]}
+    rank = [0] * net.devices
+    for number, device in enumerate(TopologicalSorter(dict(enumerate(waits))).static_order()):
+        rank[device] = number
+    return rank
 
 
 class _Clock:
