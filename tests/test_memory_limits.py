@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from models import parse
 from onnx import numpy_helper
+from test_brute_wide import random_board, random_model
 
 import rewrite_engine as rw
+from rewrite_engine.graph import to_terms
+from rewrite_engine.language import load_text
 from rewrite_engine.placement.memory_limits import too_small, uses
+from rewrite_engine.placement.place import place
 
 SIZES = (64, 96, 32, 80)
 LINES = "\n".join(f"v{k} = MatMul({'x' if not k else f'v{k - 1}'}, w{k})" for k in range(len(SIZES)))
@@ -86,3 +92,33 @@ def test_what_needs_the_device_whatever_it_holds_is_left_to_the_plan(tmp_path: P
     assert too_small(placement.graph, placement.machine)
     with pytest.raises(rw.diagnostics.RewriteError, match="device `npu0` is too small"):
         rw.compile(module, small, placement=placement)
+
+
+@pytest.mark.parametrize(
+    ("objective", "models"),
+    [
+        ("latency", 6),
+        ("energy", 6),
+        *(
+            pytest.param(objective, models, marks=pytest.mark.slow)
+            for objective, models in (("latency", 200), ("energy", 200), ("makespan", 20), ("throughput", 20))
+        ),
+    ],
+)
+def test_baselines_that_fit_are_never_better_and_others_have_no_cost(objective: str, models: int) -> None:
+    fitted = refused = 0
+    for seed in range(models):
+        rng = random.Random(f"memory {seed}")
+        graph = to_terms(rw.load(parse(random_model(rng, 3 + seed % 6))))
+        board = load_text(random_board(rng, memory=True))
+        found = place(graph, board, objective=objective, allow=(), time_limit=2.0)
+        if too_small(found.graph, found.machine):
+            assert not any(found.baselines.values()), seed
+            continue
+        for name, cost in found.baselines.items():
+            alone = place(graph, board, objective=objective, allow=(), strategy=name, time_limit=2.0)
+            fits = not too_small(alone.graph, alone.machine)
+            assert cost == (alone.costs.total if fits else None), (seed, name)
+            assert cost is None or found.costs.total <= cost, (seed, name)
+            fitted, refused = fitted + fits, refused + (not fits)
+    assert fitted >= models and refused >= models / 2

@@ -85,21 +85,31 @@ def too_small(graph: PlacedGraph, machine: Machine) -> dict[str, Use]:
     return {name: use for name, use in found.items() if (limit := capacity[name]) is not None and use.total > limit}
 
 
+def roomy(explored: Explored) -> bool:
+    """Whether each device holds every value and constant at once, so that nothing can be too large for it."""
+    limits = [device.memory for device in explored.machine.devices if device.memory is not None]
+    kinds = (entry.type for entry in explored.classes)
+    return not limits or min(limits) >= sum(
+        _bytes(kind) for mine in kinds for kind in (mine if isinstance(mine, tuple) else (mine,))
+    )
+
+
 def fit(
     explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool,
-    left: Callable[[], float | None] = lambda: None,
+    left: Callable[[], float | None] = lambda: None, known: Sequence[Solution] = (),
 ) -> Solution:  # fmt: skip
     """The cheapest solution that was found to fit, instead of one that does not; its bound is one of all that fit.
 
-    `left` are the seconds that are left, None without a limit. Where nothing fits, the solution comes back as it is:
-    whoever plans the memory says so. Raises LimitReached where none was found to fit in time.
+    `known` are others that fit, at their prices. `left` are the seconds that are left, None without a limit. Where
+    nothing fits, the solution comes back as it is: whoever plans the memory says so. Raises LimitReached where none was
+    found to fit in time.
     """
     machine = explored.machine
     over = too_small(build(solution), machine)
     numbers = {name: k for k, name in enumerate(explored.problem.devices)}
     capacity = {device.name: device.memory or 0 for device in machine.devices}
     rate: dict[str, float] = dict.fromkeys(over, 0.0)
-    best: Solution | None = None
+    best: Solution | None = min(known, key=lambda one: one.cost, default=None)
     bound = solution.bound
     low, high = dict(rate), dict.fromkeys(rate, 1.0)
     fits = False

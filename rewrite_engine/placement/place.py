@@ -26,7 +26,7 @@ from rewrite_engine.language.core import RuleSet
 from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
-from rewrite_engine.placement.memory_limits import fit, too_small
+from rewrite_engine.placement.memory_limits import fit, roomy, too_small
 from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
@@ -50,7 +50,8 @@ LABELS = ("exact", "reassociates", "approximates")
 class Placement:
     """The chosen kernels, copies and regions. Costs, bound and baselines are in `unit`; `seconds` is per stage.
 
-    `costs.total` is what the objective says; for `latency` and `energy` that is the sum of the parts beside it.
+    `costs.total` is what the objective says; for `latency` and `energy` that is the sum of the parts beside it. A
+    baseline is None where it finds no placement, or none that fits the memories.
     """
 
     graph: PlacedGraph
@@ -132,7 +133,7 @@ def place(
     )  # fmt: skip
     machine = explored.machine
     started, clock, strategy = time.perf_counter(), Clock(time_limit), name_of(strategy)
-    solution, others = _choose(explored, chosen, strategy, options, aim, seed)
+    solution, known = _choose(explored, chosen, strategy, options, aim, seed)
     seconds["extract"] = time.perf_counter() - started
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
@@ -141,9 +142,17 @@ def place(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
             lambda s: _price(explored, aim, s), aim.additive, clock.left,
+            [replace(one.solution, cost=_price(explored, aim, one.solution)) for one in known.values() if one],
         )  # fmt: skip
         graph = rebuild(explored, solution, name)
-    total = costs_of(graph, {target.name: target.launch for target in machine.targets})
+    launches = {target.name: target.launch for target in machine.targets}
+    total = costs_of(graph, launches)
+    if isinstance(chosen, Optimal) and aim.additive:  # where copies share hops, what is least before they do may not be
+        least = min((one for one in known.values() if one is not None), key=lambda one: one.cost, default=None)
+        if least is not None and least.cost < total.total:
+            solution = replace(least.solution, bound=solution.bound)
+            graph = rebuild(explored, solution, name)
+            total = costs_of(graph, launches)
     if aim.additive:
         solution = _settle(explored, solution, total, replace(options, seconds=clock.left()))
     else:
@@ -153,7 +162,8 @@ def place(
         observe(explored, solution)
     seconds["rebuild"] = time.perf_counter() - started
     return Placement(
-        graph, machine, total, solution.bound, solution.status, strategy, aim.name, explored.saturation, others,
+        graph, machine, total, solution.bound, solution.status, strategy, aim.name, explored.saturation,
+        {key: None if one is None else one.cost for key, one in known.items()},
         {path: digest for path, (_, digest) in sorted(rules.sources.items())}, seconds,
         explored.size, len(explored.classes), explored.rounds,
         (*unmeasured(rules, graph), *_without_energy(graph), *_without_size(graph, machine)), aim.unit,
@@ -177,14 +187,16 @@ def unmeasured(rules: RuleSet, graph: PlacedGraph) -> tuple[str, ...]:
 
 def _choose(
     explored: Explored, strategy: Strategy, name: str, options: Options, aim: Objective, seed: int
-) -> tuple[Solution, dict[str, int | None]]:
-    """The strategy's solution with a lower bound, and what the baselines cost."""
+) -> tuple[Solution, dict[str, _Known | None]]:
+    """The strategy's solution with a lower bound, and the baselines, None where one has no answer or does not fit the
+    memories."""
     known = baselines(explored, options)
     others = [s for s in known.values() if s is not None]
     proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
-    totals = {key: None if s is None else aim.price(explored, s) for key, s in known.items()}
+    ample = roomy(explored)
+    priced = {key: None if s is None else _known(explored, s, aim, name, ample) for key, s in known.items()}
     if isinstance(strategy, Optimal):
-        return proven, totals
+        return proven, priced
     try:
         answer = strategy(explored, options)
     except RewriteError:
@@ -196,7 +208,27 @@ def _choose(
             f"strategy `{name}` finds no placement: it sends a value where no link leads back; try `optimal`"
         )
     found = audited(name, explored.problem, answer)
-    return _priced(replace(found, bound=proven.bound), aim.price(explored, found)), totals
+    return _priced(replace(found, bound=proven.bound), aim.price(explored, found)), priced
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """A baseline, and what its graph costs by the objective."""
+
+    solution: Solution
+    cost: int
+
+
+def _known(explored: Explored, solution: Solution, aim: Objective, name: str, ample: bool) -> _Known | None:
+    """None where it does not fit, unless memories are `ample`. A graph costs less than the solution where copies of one
+    value share hops."""
+    shared = len({value for value, _, _ in solution.copies}) < len(solution.copies)
+    if ample and not (aim.additive and shared):
+        return _Known(solution, aim.price(explored, solution))
+    graph = rebuild(explored, solution, name)
+    if too_small(graph, explored.machine):
+        return None
+    return _Known(solution, aim.measure(graph, explored.machine))
 
 
 def _part(clock: Clock) -> float | None:
