@@ -212,29 +212,37 @@ import rewrite_engine as rw
 from rewrite_engine import api
 module = rw.load(sys.argv[1], dims=json.loads(sys.argv[3]))
 rules = rw.load_rules(sys.argv[2])
-files = api.report(module, rw.place(module, rules))
+files = api.report(module, rw.place(module, rules, objective=sys.argv[4]))
 sys.stdout.buffer.write(files["placement.json"])
 """
 
 
-def placed_by(python: str, seed: int, name: str = "mobilenetv2.legacy") -> bytes:
-    command = [python, "-c", SAME, str(find_model(name)), RULES, json.dumps(MAIN_MODELS[name])]
+def placed_by(python: str, seed: int, name: str = "mobilenetv2.legacy", objective: str = "latency") -> bytes:
+    command = [python, "-c", SAME, str(find_model(name)), RULES, json.dumps(MAIN_MODELS[name]), objective]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": str(seed)}
     return subprocess.run(command, check=True, capture_output=True, env=environment).stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "seeds"),
+    ("name", "seeds", "objective"),
     [
-        ("mobilenetv2.legacy", 3),
-        pytest.param("mobilenetv2.legacy", 20, marks=pytest.mark.slow),
-        pytest.param("distilbert6.legacy_dyn", 20, marks=pytest.mark.slow),
+        ("mobilenetv2.legacy", 3, "latency"),
+        *(
+            pytest.param(name, 20, objective, marks=pytest.mark.slow)
+            for name, objective in (
+                ("mobilenetv2.legacy", "latency"),
+                ("distilbert6.legacy_dyn", "latency"),
+                ("light_resnet50", "energy"),
+                ("resnet18.legacy", "makespan"),
+                ("resnet18.legacy", "throughput"),
+            )
+        ),
     ],
 )
-def test_the_same_bytes_for_every_hash_seed(name, seeds):
+def test_the_same_bytes_for_every_hash_seed(name, seeds, objective):
     find_model(name)
     with ThreadPoolExecutor(2) as pool:
-        found = set(pool.map(lambda seed: placed_by(sys.executable, seed, name), range(seeds)))
+        found = set(pool.map(lambda seed: placed_by(sys.executable, seed, name, objective), range(seeds)))
     assert len(found) == 1 and json.loads(found.pop())["kernels"]
 
 
