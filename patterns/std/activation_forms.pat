@@ -69,6 +69,7 @@ test "a fifth in double precision": Clip(Add(Mul(x: float64[8], 0.2), 0.5), 0, 1
 test "leaky relu by a maximum": Max(x: float32[2, 8], Mul(0.125, x)) => LeakyRelu(x, alpha=0.125)
 test "a maximum with a double": Max(x: float32[8], Mul(x, 2)) is not leaky_of_max
 test "a maximum with a slope per column": Max(x: float32[2, 8], Mul(x, const a: float32[8] = 0.5)) is not leaky_of_max
+test "a slope with an axis more": Max(x: float32[8], Mul(x, const a: float32[1, 1] = 0.5)) is not leaky_of_max
 test "a maximum in double precision": Max(x: float64[8], Mul(x, 0.1)) is not leaky_of_max
 test "one slope": PRelu(x: float32[2, 8], const a: float32[1] = 0.25) => LeakyRelu(x, alpha=0.25)
 test "a slope for each": PRelu(x: float32[2, 8], const a: float32[8]) is not leaky_of_prelu

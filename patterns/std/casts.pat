@@ -29,7 +29,6 @@ rule cast_past_transpose: Cast(Transpose(x, perm=p), to=t, saturate=s) <=> Trans
 rule cast_past_reshape: Cast(Reshape(x, shape), to=t, saturate=s) <=> Reshape(Cast(x, to=t, saturate=s), shape)
 rule cast_past_concat: Cast(Concat(x, y, axis=a), to=t, saturate=s)
   <=> Concat(Cast(x, to=t, saturate=s), Cast(y, to=t, saturate=s), axis=a)
-  if x.dtype == y.dtype
 ## A cut first leaves less to cast.
 rule cast_after_slice: Slice(Cast(x, to=t, saturate=s), b, e, axes?, step?)
   => Cast(Slice(x, b, e, axes, step), to=t, saturate=s)

@@ -18,8 +18,8 @@ rule merge_cuts_of_two_axes: cut(cut(x, a, i), b, j) as y
   if a != b
 
 ## A cut that lies in the first part, and one that starts after it.
-rule cut_of_first: cut(Concat(x, *rest, axis=a), b, i) as y => Slice(x, [i], [i + y.shape[a]], [a], [1])
-  if len(rest) >= 1 and a == b and i + y.shape[a] <= x.shape[a]
+rule cut_of_first: cut(Concat(x, *rest, axis=a), b, i) as y => Slice(x, [i], [i + y.shape[b]], [b], [1])
+  if len(rest) >= 1 and a == b and i + y.shape[b] <= x.shape[b]
 rule cut_after_first: cut(Concat(x, *rest, axis=a), b, i) as y
   => Slice(Concat(*rest, axis=a), [i - x.shape[a]], [i - x.shape[a] + y.shape[a]], [a], [1])
   if len(rest) >= 1 and a == b and i >= x.shape[a]
@@ -91,7 +91,7 @@ test "a cut of the only part": Slice(Concat(x: float32[4, 2], axis=0), [1], [2],
 test "a cut of both parts is none of the first":
   Slice(Concat(x: float32[4, 2], y: float32[3, 2], axis=0), [1], [5], [0]) is not cut_of_first
 test "a cut of the other axis is none of the first":
-  Slice(Concat(x: float32[4, 2], y: float32[3, 2], axis=0), [0], [1], [1]) is not cut_of_first
+  Slice(Concat(x: float32[N, 2], y: float32[M, 2], axis=0), [0], [1], [1]) is not cut_of_first
 test "a cut of the last part":
   Slice(Concat(x: float32[4, 2], y: float32[3, 2], z: float32[5, 2], axis=0), [-4], [-1], [0])
   => Slice(z, [1], [4], [0], [1])
@@ -158,16 +158,20 @@ test "split elsewhere": (p, q) is not split_of_two
   where p, q = Split(Concat(x: float32[2, 3], y: float32[2, 5], axis=1), [4, 4], axis=1)
 test "the second part split": (p, q) is not split_of_two
   where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, 5], axis=1), [3, 2, 3], axis=1)
-test "the first part split": (p, q) is not split_of_two
-  where o, q, p = Split(Concat(x: float32[2, 3], y: float32[2, 5], axis=1), [1, 5, 2], axis=1)
+test "the first part of unknown size": (p, q) is not split_of_two
+  where p, q = Split(Concat(x: float32[2, N], y: float32[2, 5], axis=1), [3, 5], axis=1)
+test "the second part of unknown size": (p, q) is not split_of_two
+  where p, q = Split(Concat(x: float32[2, 3], y: float32[2, N], axis=1), [3, 5], axis=1)
 test "a join of three split again": (p, q, r) => (x, y, z)
   where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, 5], z: float32[2, 1], axis=1), [3, 5, 1], axis=1)
 test "three split elsewhere": (p, q, r) is not split_of_three
   where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, 3], z: float32[2, 3], axis=1), [3, 2, 4], axis=1)
-test "the first of three shorter, the last as long": (p, q, r) is not split_of_three
-  where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, 3], z: float32[2, 3], axis=1), [2, 4, 3], axis=1)
-test "the last of three split": (p, q, r) is not split_of_three
-  where p, q, r, s = Split(Concat(x: float32[2, 3], y: float32[2, 3], z: float32[2, 3], axis=1), [3, 3, 1, 2], axis=1)
+test "the first of three of unknown size": (p, q, r) is not split_of_three
+  where p, q, r = Split(Concat(x: float32[2, N], y: float32[2, 3], z: float32[2, 3], axis=1), [3, 3, 3], axis=1)
+test "the second of three of unknown size": (p, q, r) is not split_of_three
+  where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, N], z: float32[2, 3], axis=1), [3, 3, 3], axis=1)
+test "the last of three of unknown size": (p, q, r) is not split_of_three
+  where p, q, r = Split(Concat(x: float32[2, 3], y: float32[2, 3], z: float32[2, N], axis=1), [3, 3, 3], axis=1)
 test "a split stays": place Add(p, Neg(q)) => Add(p, Neg(q)) on host
   where p, q = Split(x: float32[4, 8], [4, 4], axis=1)
 
