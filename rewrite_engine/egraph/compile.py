@@ -71,35 +71,43 @@ class Compiler:
     first_shape: int = 0
     shapes: dict[tuple[str, tuple[str, ...]], Shape] = field(default_factory=dict)
     consumers: list[Consumer] = field(default_factory=list)
-    open: list[CoreRule] = field(default_factory=list)  # rules with patterns that leave a choice of operators
+    open: list[CoreRule] = field(default_factory=list)  # rules that are compiled for what the e-graph has only
+    _rules: list[CoreRule] = field(default_factory=list)
+    _widest: int = -1  # the most inputs of an operator; known when the first rules are
     _done: set[tuple[object, ...]] = field(default_factory=set)
     _count: dict[str, int] = field(default_factory=dict)
 
     def add(self, rules: Sequence[CoreRule]) -> None:
         """Compiles every variant whose operators have tables, again as long as the rules themselves add tables."""
-        widest = max((t.inputs for t in self.encoding.tables), default=0) + REST_LIMIT
-        self.open += [r for r in rules if r not in self.open and any(n.choices for v in r.variants for n in v.nodes)]
-        while True:
-            rows = Rows(self.encoding.session.freeze()) if self.open else None
-            text = [part for rule in rules for part in self._rule(rule, widest, rows)]
-            if not text:
-                return
+        if self._widest < 0:
+            self._widest = max((t.inputs for t in self.encoding.tables), default=0) + REST_LIMIT
+        self.open += [r for r in rules if r not in self.open and any(_waits(r, v) for v in r.variants)]
+        self._rules += rules
+        self._compile(self._rules)
+
+    def _compile(self, rules: Sequence[CoreRule]) -> None:
+        """Compiles those rules; where that declares tables, which any rule may read, all of them."""
+        rows = Rows(self.encoding.session.freeze()) if self.open else None
+        known = len(self.encoding.tables)
+        while text := [part for rule in rules for part in self._rule(rule, rows)]:
             self.encoding.session.run("\n".join(text))
+            if len(self.encoding.tables) > known:
+                known, rules = len(self.encoding.tables), self._rules
 
     def grow(self) -> None:
-        """Compiles what has become possible for patterns that leave a choice of operators."""
+        """Compiles what has become possible for rules that wait for it."""
         if self.open:
-            self.add(self.open)
+            self._compile(self.open)
 
-    def _rule(self, rule: CoreRule, widest: int, rows: Rows | None) -> Iterator[str]:
+    def _rule(self, rule: CoreRule, rows: Rows | None) -> Iterator[str]:
         for variant in rule.variants:
-            for way in self._ways(variant, rows):
+            for way in self._ways(variant, rows if _waits(rule, variant) else None):
                 key = (rule.name, variant.index, way.tables, tuple(way.present.items()))
-                if key in self._done or any(t.inputs > widest for t in way.tables):
+                if key in self._done or any(t.inputs > self._widest for t in way.tables):
                     continue
                 self._done.add(key)
                 self._count[rule.name] = self._count.get(rule.name, 0) + 1
-                if self._count[rule.name] > MOST_WAYS and rows is not None:
+                if self._count[rule.name] > MOST_WAYS and any(node.choices for node in variant.nodes):
                     raise RewriteError(
                         f"{rule.span}: `{rule.name}` matches more than {MOST_WAYS} different sequences of operators in "
                         f"this model; lower `most` of its chain, or give it fewer operators"
@@ -110,10 +118,10 @@ class Compiler:
                 yield from self._consumer(rule, settled, way.tables)
 
     def _ways(self, variant: Variant, rows: Rows | None) -> Iterator[Way]:
-        """Every choice of tables for the pattern's nodes; of a chain, only those that the e-graph has."""
+        """Every choice of tables for the pattern's nodes; with the rows at hand, only those that the e-graph has."""
         tables = sorted(self.encoding.tables)
         fitting = [[table for table in tables if _fits(node, table)] for node in variant.nodes]
-        if rows is not None and any(node.choices for node in variant.nodes):
+        if rows is not None:
             yield from ways(variant, fitting, rows, self.encoding.session.integer)
             return
         for chosen in itertools.product(*fitting):
@@ -153,6 +161,13 @@ class Compiler:
         yield f"(relation {consumer.relation} ({'i64 ' * (len(shape.columns) + len(columns))}))"
         answer = " ".join([*shape.columns, *columns])
         yield f"(rule ({shape.pattern()} ({consumer.relation} {answer})) ({' '.join(actions)}) :ruleset apply)"
+
+
+def _waits(rule: CoreRule, variant: Variant) -> bool:
+    """Whether only what the e-graph has is compiled: choices of operators, and lists in rules, which build lists of
+    other lengths, so that all that could be would be as many ways as there are pairs of lengths."""
+    lists = rule.kind == "rule" and any(node.rest is not None for node in variant.nodes)
+    return lists or any(node.choices for node in variant.nodes)
 
 
 def _fits(node: PatternNode, table: Table) -> bool:
