@@ -26,7 +26,7 @@ class Rung:
 
 
 LADDER = (
-    Rung("bound", Limits(100, 1500), 0.3),
+    Rung("bound", Limits(100, 3000), 0.3),
     Rung("answer", Limits(beam=100, compared=8), 0.4),
     Rung("free", Limits(30, 100, compared=16), 0.5, least=0.5, always=False),
     Rung("bound", Limits(1000, 6000), 0.4),

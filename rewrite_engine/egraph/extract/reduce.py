@@ -19,6 +19,7 @@ from rewrite_engine.egraph.extract.tables import Array, Tables
 _HASH = np.random.default_rng(7).integers(1 << 62, size=1 << 14, dtype=np.int64) * 2 + 1
 _BATCH = 2048
 _PAIRS = 1 << 20  # looked at together
+_WORK = 20_000_000  # pairs of states, times values on the frontier, that are always worth while
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Limits:
     exact: int | None = None
     most: int | None = None
     beam: int | None = None
-    compared: int = 4096  # states that others are compared with
+    compared: int = 32  # states that others are compared with, and more where that is little work
 
 
 class Reducer:
@@ -88,8 +89,9 @@ class Reducer:
         start = done = 0
         portion = max(2, 1024 // len(rows))
         slots = self._dominance.prepare(code, live)
-        while start < len(rows) and done < self.limits.compared:
-            width = min(portion, self.limits.compared - done, max(1, _PAIRS // len(rows)))
+        most = max(self.limits.compared, _WORK // (len(rows) * (len(slots) + 1)))
+        while start < len(rows) and done < most:
+            width = min(portion, most - done, max(1, _PAIRS // len(rows)))
             best = start + np.flatnonzero(alive[start:])[:width]
             if not len(best):
                 break
