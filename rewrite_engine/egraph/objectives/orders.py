@@ -10,18 +10,28 @@ from collections.abc import Sequence
 
 from rewrite_engine.egraph.objectives.calls import Network
 
+Graph = tuple[list[list[int]], list[list[int]]]
+"""Blocks of values, and the blocks that each reads."""
 
-def blocks_of(net: Network, late: frozenset[int] = frozenset()) -> tuple[list[list[int]], list[list[int]]]:
+
+def blocks_of(net: Network, late: frozenset[int] = frozenset(), mirrored: bool = False) -> Graph:
     """Blocks and the blocks that each reads. What is read from or by a `late` value orders nothing.
 
-    A block is a strongly connected set of groups: no order has all their operands first.
+    A block is a strongly connected set of groups: no order has all their operands first. `mirrored`: a group of late
+    values alone comes before what it reads of late ones, and after what of them reads it, as if it had a part on the
+    way there that were the mirror image of the way back; else nothing says where it comes.
     """
     count = len(net.groups)
+    back = [mirrored and late.issuperset(group) for group in net.groups]
     after: list[dict[int, None]] = [{} for _ in range(count)]  # by group: groups that it reads
     for value, operands in enumerate(net.reads):
+        reader = net.group_of[value]
         for operand in operands:
-            if net.group_of[operand] != net.group_of[value] and not {operand, value} & late:
-                after[net.group_of[value]][net.group_of[operand]] = None
+            group = net.group_of[operand]
+            if group != reader and not {operand, value} & late:
+                after[reader][group] = None
+            elif group != reader and {operand, value} <= late and (back[reader] or back[group]):
+                after[group][reader] = None
     component = _components([list(mine) for mine in after])
     number = {c: n for n, c in enumerate(dict.fromkeys(component))}
     place = {value: n for n, value in enumerate(net.order)}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rewrite_engine.egraph.objectives.calls import Network, works
+from rewrite_engine.egraph.objectives.convex import Convex
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,11 @@ class Shifts:
         top = max(self.work)
         return top + sum(work * work for work in self.work) / max(1, top) / len(self.work) / 4
 
-    def anneal(self, start: Placed, tries: int, seed: int, heat: float, keep_on: Callable[[], bool]) -> Placed:
-        """The best places met in so many moves; the warmth falls to nothing."""
+    def anneal(
+        self, start: Placed, tries: int, seed: int, heat: float, keep_on: Callable[[], bool],
+        convex: Convex | None = None,
+    ) -> Placed:  # fmt: skip
+        """The best places met in so many moves; the warmth falls to nothing. With `convex`, sets stay contiguous."""
         net, rng = self.net, random.Random(seed)
         first = now = self.price()
         best = start
@@ -115,7 +119,12 @@ class Shifts:
             if not undo:
                 continue
             after = self.price()
-            if after <= now or (warmth > 0 and rng.random() < math.exp((now - after) / warmth)):
+            taken = after <= now or (warmth > 0 and rng.random() < math.exp((now - after) / warmth))
+            if taken and convex is not None:
+                groups = {group for group, _ in undo}
+                changed = {home for _, home in undo} | {self.places[net.groups[group][0]] for group in groups}
+                taken = convex.holds(self.places, changed)
+            if taken:
                 now = after
                 if max(self.work) < best.cost:
                     best = Placed(tuple(self.places), max(self.work))
