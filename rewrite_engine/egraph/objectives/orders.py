@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.objectives.calls import Network
 
 Graph = tuple[list[list[int]], list[list[int]]]
@@ -32,8 +33,9 @@ def blocks_of(net: Network, late: frozenset[int] = frozenset(), mirrored: bool =
                 after[reader][group] = None
             elif group != reader and {operand, value} <= late and (back[reader] or back[group]):
                 after[group][reader] = None
-    component = _components([list(mine) for mine in after])
-    number = {c: n for n, c in enumerate(dict.fromkeys(component))}
+    found = components({group: list(mine) for group, mine in enumerate(after)})
+    component = {group: first for first, *others in found for group in (first, *others)}
+    number = {c: n for n, c in enumerate(dict.fromkeys(component[group] for group in range(count)))}
     place = {value: n for n, value in enumerate(net.order)}
     blocks: list[list[int]] = [[] for _ in number]
     reads: list[dict[int, None]] = [{} for _ in number]
@@ -46,38 +48,6 @@ def blocks_of(net: Network, late: frozenset[int] = frozenset(), mirrored: bool =
     for block in blocks:
         block.sort(key=place.__getitem__)
     return blocks, [list(mine) for mine in reads]
-
-
-def _components(after: Sequence[Sequence[int]]) -> list[int]:
-    """The strongly connected component of each node (Tarjan, without recursion)."""
-    count = len(after)
-    index, low, component = [-1] * count, [0] * count, [-1] * count
-    open_: list[int] = []
-    clock = 0
-    for root in range(count):
-        if index[root] >= 0:
-            continue
-        stack = [(root, 0)]
-        while stack:
-            node, at = stack.pop()
-            if not at:
-                index[node] = low[node] = clock
-                clock += 1
-                open_.append(node)
-            for position in range(at, len(after[node])):
-                other = after[node][position]
-                if index[other] < 0:
-                    stack += [(node, position + 1), (other, 0)]
-                    break
-                if component[other] < 0:
-                    low[node] = min(low[node], index[other])
-            else:
-                if low[node] == index[node]:
-                    while component[node] < 0:
-                        component[open_.pop()] = node
-                if stack:
-                    low[stack[-1][0]] = min(low[stack[-1][0]], low[node])
-    return component
 
 
 def ordered(reads: Sequence[Sequence[int]], priority: Sequence[float]) -> list[int]:
