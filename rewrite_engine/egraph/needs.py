@@ -124,6 +124,7 @@ class Facts:
             self.open |= (len(mine) > 1) << value
         self._drawn: dict[int, int] = {}
         self._leads: dict[int, int] | None = None
+        self._private: dict[int, int] | None = None
 
     def all_needs(self, values: Iterable[int]) -> int:
         """What any of these values needs."""
@@ -173,6 +174,26 @@ class Facts:
                         found |= self._leads.get(w, 0)
                 self._leads.update(dict.fromkeys(component, found))
         return self._leads[value]
+
+    def all_leads(self, values: Iterable[int]) -> int:
+        """What any of these values may need."""
+        found = 0
+        for value in values:
+            found |= self.leads(value) if value in self.options else 0
+        return found
+
+    def private(self, value: int) -> int:
+        """What only this open value, and what it needs, can need: every way there from a root passes it."""
+        if self._private is None:
+            back: dict[int, list[Option]] = {v: [Option(0, 0, ())] if v in self.roots else [] for v in self.options}
+            for v, mine in self.options.items():
+                for w in dict.fromkeys(w for option in mine for w in option.operands if w in self.options):
+                    back[w].append(Option(0, 0, (v,)))
+            self._private = defaultdict(int)
+            for v, passed in needs_of(back).items():
+                for w in members(passed & self.open & ~(1 << v)):
+                    self._private[w] |= 1 << v
+        return self._private.get(value, 0)
 
     @property
     def kernels(self) -> list[int]:

@@ -61,21 +61,27 @@ def _useful(facts: Facts, value: int, options: Sequence[Option]) -> Sequence[Opt
     sets = [mine for mine in sets if not mine[2] >> value & 1]
     left = dict(enumerate(sets))
     for place, (option, _, needs) in enumerate(sets):
+        own = needs & facts.private(value)
         others = (mine for other, mine in left.items() if other != place)
-        if any(_replaces(facts, value, instead, drawn, option, needs) for instead, drawn, _ in others):
+        if any(_replaces(facts, value, instead, drawn, option, needs, own) for instead, drawn, _ in others):
             del left[place]
     return [option for option, _, _ in left.values()]
 
 
-def _replaces(facts: Facts, value: int, instead: Option, drawn: int, option: Option, needs: int) -> bool:
+def _replaces(
+    facts: Facts, value: int, instead: Option, drawn: int, option: Option, needs: int, own: int
+) -> bool:  # fmt: skip
     """Whether an answer with `option` stays one, and costs no more, with `instead` in its place.
 
-    What `instead` draws in beyond what `option` needs, or any answer, is paid for. Open values are never new to the
-    answer, so that no choice comes back that was given up: they are needed by `option`, so that they do not lead to
-    `value` there, or by any answer, and lead to it in none.
+    What `instead` draws in beyond what `option` needs, or any answer, is paid for; what `option` needs and nothing else
+    can read (`own`) is saved. Open values are never new to the answer, so that no choice comes back that was given up:
+    they are needed by `option`, so that they do not lead to `value` there, or by any answer, and lead to it in none.
     """
-    price = instead.cost
-    if price > option.cost:
+    price, most = instead.cost, option.cost
+    if own:
+        saved = own & ~facts.all_leads(instead.operands)
+        most += sum(min(other.cost for other in facts.options[v]) for v in members(saved))
+    if price > most:
         return False
     for other in members(drawn & ~needs):
         if facts.open >> other & 1:
@@ -83,6 +89,6 @@ def _replaces(facts: Facts, value: int, instead: Option, drawn: int, option: Opt
                 return False
         elif not facts.certain >> other & 1:
             price += facts.options[other][0].cost
-            if price > option.cost:
+            if price > most:
                 return False
     return True
