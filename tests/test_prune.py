@@ -13,6 +13,7 @@ import pytest
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
+from rewrite_engine.egraph.extract.branch import branch
 from rewrite_engine.egraph.needs import Facts, Option, members, needs_of, possible
 from rewrite_engine.egraph.objectives.decisions import Decisions
 from rewrite_engine.egraph.objectives.general import cheapest_sets, search_general
@@ -213,3 +214,22 @@ def test_shared_work_is_found_that_one_change_alone_makes_dearer() -> None:
     assert [problem.kernels[k].cost for k in cheapest_sets(problem).values()] != [0, 0]
     found = search_general(problem, tries=5)
     assert found is not None and found.cost == 9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_branching_finds_the_least_cost_and_proves_that_nothing_is_cheaper(seed: int) -> None:
+    problem = random_e_graph(seed)
+    best = least(problem, list(range(len(problem.kernels))))
+    left = possible(options_of(problem), [root for root, _ in problem.roots])
+    if best is None:
+        return
+    facts = Facts(left, [root for root, _ in problem.roots])
+    for highest in (None, best + 1):
+        kernels, bound = branch(facts, highest, lambda: True)
+        assert kernels is not None
+        assert bound == best == cost_of(problem, {problem.kernels[k].value: k for k in kernels})
+    assert branch(facts, best, lambda: True) == (None, best)
+    kernels, bound = branch(facts, None, lambda: True, work=len(left))
+    assert bound <= best and (kernels is None or bound == best)
+    kernels, bound = branch(facts, None, lambda: False)
+    assert bound <= best and (kernels is None or bound == best)

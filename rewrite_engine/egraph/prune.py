@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from rewrite_engine.egraph.needs import MOST_VALUES, Facts, Option, members, possible
+from rewrite_engine.egraph.needs import MOST_VALUES, Facts, Option, Options, members, possible
 from rewrite_engine.egraph.problem import Problem
 
 
@@ -39,14 +39,25 @@ def pruned(
         options.setdefault(operand, [])  # nothing computes it, and it is not there
     roots = [value for value, _ in problem.roots if value not in free]
     left = possible(options, roots)
-    if all(len(mine) == 1 for mine in left.values()) or not all(left.get(root) for root in roots):
+    if all(len(mine) == 1 for mine in left.values()):
+        return None
+    return closed(left, roots, keep_on)
+
+
+def closed(options: Options, roots: Sequence[int], keep_on: Callable[[], bool]) -> Facts | None:
+    """Facts about the options that are left when none makes another useless; None where there is no answer."""
+    left = possible(options, roots)
+    if not all(left.get(root) for root in roots):
         return None
     facts = Facts(left, roots)
     while keep_on():
         fewer = {value: _useful(facts, value, mine) for value, mine in facts.options.items()}
         if all(len(fewer[value]) == len(mine) for value, mine in facts.options.items()):
             break
-        facts = Facts(possible(fewer, roots), roots)
+        left = possible(fewer, roots)
+        if not all(left.get(root) for root in roots):
+            return None
+        facts = Facts(left, roots)
     return facts
 
 

@@ -6,18 +6,21 @@ In: a problem. Out: a solution whose cost comes from the audit, and a lower boun
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
+from rewrite_engine.egraph.extract.branch import branch
 from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.ladder import LADDER, LAST_RESORT, Clock, attempt, with_beam
 from rewrite_engine.egraph.extract.model import HIGHEST, Machine, Way, Ways
 from rewrite_engine.egraph.extract.order import build_model
 from rewrite_engine.egraph.extract.prepare import Unreachable, machine_of, possible_kernels, reachable, ways_of
 from rewrite_engine.egraph.extract.program import Outcome, Program
+from rewrite_engine.egraph.needs import Facts
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
 from rewrite_engine.egraph.prune import pruned
@@ -55,7 +58,7 @@ def solve(
     unrolled = _unrolled(problem, machine, ways)
     search = _Search(problem, kernels, Fraction(gap), clock, beam, cutoff)
     if facts is not None:
-        search.bound = facts.bound
+        _branch(search, facts)
     if search.done:
         return _solution(search)
     if not unrolled.cyclic:
@@ -199,6 +202,16 @@ def _climb(search: _Search, task: _Task) -> None:
             return
     if search.best is None and task.real:
         search.take(plain.run(LAST_RESORT), False)
+
+
+def _branch(search: _Search, facts: Facts) -> None:
+    """Decides what is certainly needed, for half of the time."""
+    left, highest = search.clock.left(), None if search.best is None else search.best.cost
+    end = None if left is None else time.monotonic() + left / 2
+    kernels, bound = branch(facts, highest, lambda: end is None or time.monotonic() < end)
+    search.bound = max(search.bound, bound)
+    if kernels is not None:
+        search.offer([Choice(kernel, place) for place, kernel in enumerate(kernels)])
 
 
 def _bound_cycles(search: _Search, machine: Machine, unrolled: Unrolled, roots: Roots) -> None:
