@@ -27,6 +27,8 @@ def unavoidable(problem: Problem) -> list[int]:
         if kernel.value not in free:
             operands = tuple(read.value for read in kernel.reads if read.value not in free)
             options[kernel.value].append(Option(number, kernel.cost, operands))
+            for operand in operands:
+                options.setdefault(operand, [])  # what nothing computes can never be had
     needs = needs_of(options)
     found = 0
     for root in roots:
