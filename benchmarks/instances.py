@@ -162,7 +162,9 @@ def runs(kinds: list[str], only: str, limit: float, tries: int | None) -> Iterat
             if only in path.stem:
                 problem = gym(path)
                 started = time.perf_counter()
-                found = solve(problem, time_limit=limit, cutoff=search_general(problem, tries or 20_000))
+                first = search_general(problem, tries or 20_000, seconds=limit / 2)
+                left = limit - (time.perf_counter() - started)
+                found = solve(problem, time_limit=left, cutoff=first)
                 yield f"gym {path.parent.name}/{path.stem}", found, time.perf_counter() - started
 
 

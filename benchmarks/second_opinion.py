@@ -11,7 +11,7 @@ from collections import defaultdict
 import highspy
 import numpy as np
 
-from rewrite_engine.egraph.extract.cycles import components
+from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.problem import Problem
 
 Answer = tuple[int | None, float, list[int]]

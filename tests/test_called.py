@@ -107,30 +107,6 @@ def test_prices_agree_with_the_definition_and_the_searches_with_all_placements(s
     assert fits(net, busy.places)
 
 
-def in_order(net: Network, places: tuple[int, ...], late: frozenset[int]) -> bool:
-    """Whether the devices can be put in an order in which no value comes before its operands."""
-    edges = {
-        (places[operand], places[value])
-        for value, operands in enumerate(net.reads)
-        for operand in operands
-        if not {operand, value} & late and places[operand] != places[value]
-    }
-    return any(
-        all(order.index(a) < order.index(b) for a, b in edges) for order in itertools.permutations(range(net.devices))
-    )
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_contiguous_loads_against_all_placements(seed: int) -> None:
-    net, _ = random_network(seed)
-    late = frozenset(random.Random(seed).sample(range(6), seed % 3))
-    every = [p for p in itertools.product(range(3), repeat=6) if fits(net, p)]
-    found = least_busy(net, late, tries=1500, orders=40, contiguous=True)
-    assert fits(net, found.places) and in_order(net, found.places, late)
-    assert found.cost == max(works(net, found.places))
-    assert found.cost == min(max(works(net, p)) for p in every if in_order(net, p, late))
-
-
 def test_calls_that_wait_for_each_other_have_no_latency() -> None:
     # v0 on d1, v1 on d2 reads it, v2 on d1 reads that: d1's one call waits for d2's, which waits for it
     net = network(task_graph([[], [0], [1]], [[9, 1, 1]] * 3, [1, 1, 1], 3), Holdings((0, 0, 0), (None, 5, 5)))

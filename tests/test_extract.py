@@ -18,8 +18,9 @@ from work import lines_run
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
+from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.extract import solve
-from rewrite_engine.egraph.extract.cycles import _lost_without, components
+from rewrite_engine.egraph.extract.cycles import _lost_without
 from rewrite_engine.egraph.extract.model import Way
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Read, Solution, TargetInfo
 from rewrite_engine.egraph.regions import merge_regions
@@ -195,7 +196,8 @@ def test_renaming_values_changes_nothing() -> None:
 _PRINT = """
 from brute_force import layered_problem, random_problem
 from rewrite_engine.egraph.extract import solve
-from rewrite_engine.egraph.extract.cycles import _lost_without, components
+from rewrite_engine.egraph.components import components
+from rewrite_engine.egraph.extract.cycles import _lost_without
 from rewrite_engine.egraph.extract.model import Way
 for problem in [random_problem(n) for n in (0, 1, 2, 4)] + [layered_problem(60, 3)]:
     solution = solve(problem)

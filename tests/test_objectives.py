@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -19,14 +18,12 @@ import rewrite_engine as rw
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract import solve
-from rewrite_engine.egraph.objectives.contracted import contract
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.objectives.least import least_load, unavoidable
 from rewrite_engine.egraph.objectives.makespan import critical_path, solve_makespan
-from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, schedule
 from rewrite_engine.egraph.objectives.throughput import solve_throughput
-from rewrite_engine.egraph.problem import Choice, Kernel, Problem, Read, Solution, TargetInfo
+from rewrite_engine.egraph.problem import Kernel, Problem, Read, Solution, TargetInfo
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 
 Solver = Callable[..., Solution]
@@ -199,47 +196,6 @@ def test_local_search_comes_close_to_the_optimum_of_an_e_graph() -> None:
         assert found.cost >= best.bound
         equal += found.cost == best.cost
     assert equal == 15
-
-
-def test_a_contracted_e_graph_prices_plans_as_the_audit_does() -> None:
-    """Also with values of one kernel between those with a choice; a plan is in a circle in both or in neither."""
-    rng, seen = random.Random(1), Counter[str]()
-    for seed in range(60):
-        problem = one_target(seed)
-        contracted, moves = contract(problem), Moves(problem)
-        if contracted is None:
-            seen["no answer"] += 1
-            with pytest.raises(RewriteError):
-                solve(problem)
-            continue
-        for _ in range(5):
-            plan = {value: rng.randrange(len(mine)) for value, mine in contracted.options.items()}
-            priced = contracted.price(plan)
-            named = {value: (contracted.options[value][n].kernel,) for value, n in plan.items()}
-            numbers = moves.kernels({value: (mine[0],) for value, mine in usable(problem).items()} | named)
-            seen["circle" if priced is None else "priced"] += 1
-            seen["choices"] += len(plan)
-            assert (priced is None) == (numbers is None), seed
-            if priced is not None:
-                checked = audit(problem, [Choice(number, place) for place, number in enumerate(numbers or ())])
-                assert not checked.problems and checked.cost == priced[0], seed
-                assert {problem.kernels[n].value for n in numbers or ()} >= set(priced[1])
-    assert seen["priced"] >= 100 and seen["circle"] >= 3 and seen["choices"] >= 100, seen
-
-
-def usable(problem: Problem) -> dict[int, list[int]]:
-    """By brute force: per value, the kernels whose operands can be had."""
-    had = {value for value, _ in problem.given} | problem.resident
-    found: dict[int, list[int]] = {}
-    while True:
-        able = {
-            value: [n for n, k in enumerate(problem.kernels) if k.value == value and {r.value for r in k.reads} <= had]
-            for value in range(problem.values)
-        }
-        able = {value: mine for value, mine in able.items() if mine}
-        if able == found:
-            return found
-        found, had = able, had | set(able)
 
 
 def test_a_mixed_integer_program_agrees() -> None:

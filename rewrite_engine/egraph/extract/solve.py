@@ -6,20 +6,24 @@ In: a problem. Out: a solution whose cost comes from the audit, and a lower boun
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
+from rewrite_engine.egraph.extract.branch import branch
 from rewrite_engine.egraph.extract.cycles import Unrolled, break_cycles
 from rewrite_engine.egraph.extract.ladder import LADDER, LAST_RESORT, Clock, attempt, with_beam
 from rewrite_engine.egraph.extract.model import HIGHEST, Machine, Way, Ways
 from rewrite_engine.egraph.extract.order import build_model
 from rewrite_engine.egraph.extract.prepare import Unreachable, machine_of, possible_kernels, reachable, ways_of
 from rewrite_engine.egraph.extract.program import Outcome, Program
+from rewrite_engine.egraph.needs import Facts
 from rewrite_engine.egraph.objectives.general import search_general
 from rewrite_engine.egraph.problem import Choice, Problem, Solution
+from rewrite_engine.egraph.prune import pruned
 from rewrite_engine.egraph.regions import merge_regions, merged
 from rewrite_engine.pause import collector_paused
 
@@ -45,13 +49,20 @@ def solve(
     """
     clock = Clock(time_limit)
     problem, kernels = _in_range(problem)
+    facts = pruned(problem, kernels, lambda: clock.left() != 0.0)
+    if facts is not None:
+        kernels = facts.kernels
     machine = machine_of(problem)
     roots = tuple(dict.fromkeys(root for root in problem.roots if root[0] not in problem.resident))
     ways = _reached(ways_of(problem, machine, kernels), roots)
     unrolled = _unrolled(problem, machine, ways)
-    search = _Search(problem, Fraction(gap), clock, beam, cutoff)
+    search = _Search(problem, kernels, Fraction(gap), clock, beam, cutoff)
+    if facts is not None:
+        _branch(search, facts)
+    if search.done:
+        return _solution(search)
     if not unrolled.cyclic:
-        _climb(search, _Task(problem, machine, ways, roots, real=True))
+        _climb(search, _Task(problem, kernels, machine, ways, roots, real=True))
     else:
         _bound_cycles(search, machine, unrolled, roots)
         if not search.done:
@@ -91,9 +102,10 @@ class _Search:
     """The best answer and the best bound so far."""
 
     def __init__(
-        self, problem: Problem, gap: Fraction, clock: Clock, beam: int | None, cutoff: Solution | None
-    ) -> None:
-        self.problem, self.gap, self.clock, self.beam = problem, gap, clock, beam
+        self, problem: Problem, kernels: Sequence[int], gap: Fraction, clock: Clock, beam: int | None,
+        cutoff: Solution | None,
+    ) -> None:  # fmt: skip
+        self.problem, self.kernels, self.gap, self.clock, self.beam = problem, kernels, gap, clock, beam
         self.bound = 0
         self.best: Audit | None = None
         if cutoff is not None:
@@ -128,9 +140,10 @@ class _Search:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """Ways without cycles. `real`: they are those of the problem, not relaxed ones."""
+    """Ways without cycles, of some kernels. `real`: they are those of the problem, not relaxed ones."""
 
     problem: Problem
+    kernels: Sequence[int]
     machine: Machine
     ways: Ways
     roots: Roots
@@ -140,18 +153,18 @@ class _Task:
         """The program for rungs of this kind."""
         machine, ways = self.machine, self.ways
         if kind == "free":
-            machine, ways = _without_launches(self.problem)
+            machine, ways = _without_launches(self.problem, self.kernels)
             ways = _unrolled(self.problem, machine, _reached(ways, self.roots)).relaxed
         if kind in ("merging", "free"):
             machine = replace(machine, items=machine.items + 1, needed=machine.items)
         return Program(build_model(self.problem, machine, _reached(ways, self.roots), self.roots))
 
 
-def _without_launches(problem: Problem) -> tuple[Machine, Ways]:
+def _without_launches(problem: Problem, kernels: Sequence[int]) -> tuple[Machine, Ways]:
     """A relaxation: no target has a launch, so regions matter no more."""
     free = replace(problem, targets=tuple(replace(target, launch=0) for target in problem.targets))
     machine = machine_of(free)
-    return machine, ways_of(free, machine, possible_kernels(free))
+    return machine, ways_of(free, machine, possible_kernels(free, kernels))
 
 
 def _reached(ways: Ways, roots: Roots) -> dict[int, tuple[Way, ...]]:
@@ -191,20 +204,31 @@ def _climb(search: _Search, task: _Task) -> None:
         search.take(plain.run(LAST_RESORT), False)
 
 
+def _branch(search: _Search, facts: Facts) -> None:
+    """Decides what is certainly needed, for half of the time."""
+    left, highest = search.clock.left(), None if search.best is None else search.best.cost
+    end = None if left is None else time.monotonic() + left / 2
+    kernels, bound = branch(facts, highest, lambda: end is None or time.monotonic() < end)
+    search.bound = max(search.bound, bound)
+    if kernels is not None:
+        search.offer([Choice(kernel, place) for place, kernel in enumerate(kernels)])
+
+
 def _bound_cycles(search: _Search, machine: Machine, unrolled: Unrolled, roots: Roots) -> None:
     """The bound of a problem with logical cycles, from relaxed ways; without launches where these are not safe."""
     problem, relaxed = search.problem, unrolled.relaxed
     if not unrolled.safe:
-        machine, ways = _without_launches(problem)
+        machine, ways = _without_launches(problem, search.kernels)
         relaxed = _unrolled(problem, machine, _reached(ways, roots)).relaxed
-    _climb(search, _Task(problem, machine, relaxed, roots, real=False))
+    _climb(search, _Task(problem, search.kernels, machine, relaxed, roots, real=False))
 
 
 def _answer_cycles(search: _Search, machine: Machine, unrolled: Unrolled, roots: Roots) -> None:
     """An answer from ways without logical cycles; what it proves holds for those ways only."""
     proven = search.bound
     kernels = possible_kernels(search.problem, (way.kernel for mine in unrolled.real.values() for way in mine))
-    _climb(search, _Task(search.problem, machine, ways_of(search.problem, machine, kernels), roots, real=True))
+    ways = ways_of(search.problem, machine, kernels)
+    _climb(search, _Task(search.problem, kernels, machine, ways, roots, real=True))
     search.bound = proven
 
 

@@ -2,21 +2,25 @@
 
 In: a network. Out: the best places found for the latency or the load of the busiest device. Orders of blocks are cut
 into intervals, orders that cut well are changed a little and cut again, and the best placement is annealed, in rounds
-that each start from the best so far.
+that each start from the best so far. For contiguous sets, the best of all orders is found where their ideals are few.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from graphlib import TopologicalSorter
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.objectives.calls import Network, Places, fits, latency, works
+from rewrite_engine.egraph.objectives.chains import least_load_chain
+from rewrite_engine.egraph.objectives.convex import Convex
+from rewrite_engine.egraph.objectives.folded import folded
+from rewrite_engine.egraph.objectives.ideals import ideals_of
 from rewrite_engine.egraph.objectives.intervals import least_latency_cut, least_load_cut, rests
-from rewrite_engine.egraph.objectives.orders import blocks_of, ordered
+from rewrite_engine.egraph.objectives.orders import Graph, blocks_of, ordered
 from rewrite_engine.egraph.objectives.shifts import Placed, Shifts, neighbours
 
 Price = Callable[[Places], int | None]
@@ -33,7 +37,7 @@ def least_latency(net: Network, *, orders: int = 200, tries: int = 5_000, rounds
     def cut(blocks: list[list[int]]) -> list[int] | None:
         return least_latency_cut(net, blocks, rest)
 
-    best = _by_orders(net, cut, lambda places: latency(net, places), orders, seed, clock.part(0.4), frozenset())
+    best = _by_orders(net, cut, lambda places: latency(net, places), orders, seed, clock.part(0.4), blocks_of(net))
     for turn in range(rounds):
         if clock.over:
             break
@@ -43,37 +47,55 @@ def least_latency(net: Network, *, orders: int = 200, tries: int = 5_000, rounds
 
 
 def least_busy(net: Network, late: frozenset[int] = frozenset(), *, orders: int = 60, tries: int = 80_000,
-               rounds: int = 4, seed: int = 0, seconds: float | None = None,
-               contiguous: bool = False) -> Placed:  # fmt: skip
+               rounds: int = 4, seed: int = 0, seconds: float | None = None) -> Placed:  # fmt: skip
     """The placement found whose busiest device is busy the least. Raises RewriteError where none fits.
 
-    `late` values order nothing: those of the way back, which stay with values of the way there. `contiguous`: no way
-    among the others leads out of a device and back.
+    `late` values order nothing: those of the way back, which stay with values of the way there.
     """
     clock = _Clock(seconds)
+    best = _cut(net, blocks_of(net, late, mirrored=True), orders, seed, clock.part(0.3))
+    return _shifted(net, best, tries, rounds, seed, clock, None)
 
+
+def least_contiguous(net: Network, late: frozenset[int] = frozenset(), *, ideals: int = 60_000, orders: int = 60,
+                     tries: int = 80_000, rounds: int = 4, seed: int = 0,
+                     seconds: float | None = None) -> tuple[Placed, int | None]:  # fmt: skip
+    """The same for contiguous sets: from each of them, the host's too, no way leads out and back in.
+
+    Also the least that a *chain* of such sets costs, each of them reading from those before it alone: exact where there
+    are at most so many ideals and the time is enough, else None. Sets that are no chain may cost less. In a chain,
+    `late` values whose group has no others come in the mirror image of their order.
+    """
+    clock = _Clock(seconds)
+    graph = blocks_of(net, late, mirrored=True)
+    best = _cut(net, graph, orders, seed, clock.part(0.1))
+    blocks, reads = folded(net, *graph)
+    members = ideals_of(reads, ideals)
+    least = None
+    if members is not None:
+        end = clock.part(0.8)
+        with contextlib.suppress(TimeoutError):
+            places = least_load_chain(net, blocks, members, best.cost, lambda: not end.over)
+            best = best if places is None else Placed(tuple(places), max(works(net, places)))
+            least = best.cost
+    return _shifted(net, best, tries, rounds, seed, clock, Convex(net, late)), least
+
+
+def _cut(net: Network, graph: Graph, orders: int, seed: int, clock: _Clock) -> Placed:
     def price(places: Places) -> int:
         return max(works(net, places))
 
-    best = _by_orders(net, lambda blocks: least_load_cut(net, blocks), price, orders, seed, clock.part(0.3), late)
+    return _by_orders(net, lambda blocks: least_load_cut(net, blocks), price, orders, seed, clock, graph)
+
+
+def _shifted(net: Network, best: Placed, tries: int, rounds: int, seed: int, clock: _Clock,
+             convex: Convex | None) -> Placed:  # fmt: skip
     for turn in range(rounds):
         if clock.over:
             break
         heat = HEATS[turn % len(HEATS)]
-        ranks = _ranks(net, best.places, late) if contiguous else None
-        best = Shifts(net, best.places, ranks, late).anneal(best, tries, seed + turn, heat, lambda: not clock.over)
+        best = Shifts(net, best.places).anneal(best, tries, seed + turn, heat, lambda: not clock.over, convex)
     return best
-
-
-def _ranks(net: Network, places: Places, late: frozenset[int]) -> list[int]:
-    """Devices numbered so that values come after their operands."""
-    waits: list[set[int]] = [set() for _ in range(net.devices)]
-    for value, operands in enumerate(net.reads):
-        waits[places[value]] |= {places[v] for v in operands if not {v, value} & late} - {places[value]}
-    rank = [0] * net.devices
-    for number, device in enumerate(TopologicalSorter(dict(enumerate(waits))).static_order()):
-        rank[device] = number
-    return rank
 
 
 class _Clock:
@@ -90,9 +112,9 @@ class _Clock:
 
 
 def _by_orders(net: Network, cut: Callable[[list[list[int]]], list[int] | None], price: Price, orders: int, seed: int,
-               clock: _Clock, late: frozenset[int]) -> Placed:  # fmt: skip
+               clock: _Clock, graph: Graph) -> Placed:  # fmt: skip
     rng = random.Random(seed)
-    blocks, reads = blocks_of(net, late)
+    blocks, reads = graph
     kept: list[float] = [rng.random() for _ in blocks]
     best: Placed | None = None
     for turn in range(orders):

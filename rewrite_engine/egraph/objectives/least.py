@@ -9,56 +9,31 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from rewrite_engine.egraph.needs import MOST_VALUES, Option, members, needs_of
 from rewrite_engine.egraph.problem import Problem
 
-MOST_VALUES = 5_000
-"""Beyond that, sets of values take too much memory: only the outputs are known to be computed."""
 _ROUNDS = 200
 _WHOLE = 10**6
 
 
 def unavoidable(problem: Problem) -> list[int]:
-    """Values that every answer computes, ascending.
-
-    A value needs what all its kernels need; sets shrink from "everything" to the greatest fixed point, which is also
-    right where values lead back to themselves.
-    """
+    """Values that every answer computes, ascending."""
     free = {value for value, _ in problem.given} | problem.resident
     roots = [value for value, _ in problem.roots if value not in free]
     if problem.values > MOST_VALUES:
         return sorted(set(roots))
-    kernels: dict[int, list[list[int]]] = defaultdict(list)
-    readers: dict[int, dict[int, None]] = defaultdict(dict)
-    for kernel in problem.kernels:
+    options: dict[int, list[Option]] = defaultdict(list)
+    for number, kernel in enumerate(problem.kernels):
         if kernel.value not in free:
-            operands = [read.value for read in kernel.reads if read.value not in free]
-            kernels[kernel.value].append(operands)
+            operands = tuple(read.value for read in kernel.reads if read.value not in free)
+            options[kernel.value].append(Option(number, kernel.cost, operands))
             for operand in operands:
-                readers[operand][kernel.value] = None
-    everything = (1 << problem.values) - 1
-    needed = dict.fromkeys(kernels, everything)
-    todo = list(kernels)
-    waiting = set(todo)
-    while todo:
-        value = todo.pop()
-        waiting.discard(value)
-        common = everything
-        for operands in kernels[value]:
-            mine = 0
-            for operand in operands:
-                mine |= needed.get(operand, everything)
-            common &= mine
-        common |= 1 << value
-        if common != needed[value]:
-            needed[value] = common
-            for reader in readers[value]:
-                if reader not in waiting:
-                    waiting.add(reader)
-                    todo.append(reader)
+                options.setdefault(operand, [])  # what nothing computes can never be had
+    needs = needs_of(options)
     found = 0
     for root in roots:
-        found |= needed.get(root, 0)
-    return [value for value in range(problem.values) if found >> value & 1]
+        found |= needs.get(root, 0)
+    return list(members(found))
 
 
 def least_load(problem: Problem) -> int:

@@ -8,22 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.objectives.calls import Network
 
+Graph = tuple[list[list[int]], list[list[int]]]
+"""Blocks of values, and the blocks that each reads."""
 
-def blocks_of(net: Network, late: frozenset[int] = frozenset()) -> tuple[list[list[int]], list[list[int]]]:
+
+def blocks_of(net: Network, late: frozenset[int] = frozenset(), mirrored: bool = False) -> Graph:
     """Blocks and the blocks that each reads. What is read from or by a `late` value orders nothing.
 
-    A block is a strongly connected set of groups: no order has all their operands first.
+    A block is a strongly connected set of groups: no order has all their operands first. `mirrored`: a group of late
+    values alone comes before what it reads of late ones, and after what of them reads it, as if it had a part on the
+    way there that were the mirror image of the way back; else nothing says where it comes.
     """
     count = len(net.groups)
+    back = [mirrored and late.issuperset(group) for group in net.groups]
     after: list[dict[int, None]] = [{} for _ in range(count)]  # by group: groups that it reads
     for value, operands in enumerate(net.reads):
+        reader = net.group_of[value]
         for operand in operands:
-            if net.group_of[operand] != net.group_of[value] and not {operand, value} & late:
-                after[net.group_of[value]][net.group_of[operand]] = None
-    component = _components([list(mine) for mine in after])
-    number = {c: n for n, c in enumerate(dict.fromkeys(component))}
+            group = net.group_of[operand]
+            if group != reader and not {operand, value} & late:
+                after[reader][group] = None
+            elif group != reader and {operand, value} <= late and (back[reader] or back[group]):
+                after[group][reader] = None
+    found = components({group: list(mine) for group, mine in enumerate(after)})
+    component = {group: first for first, *others in found for group in (first, *others)}
+    number = {c: n for n, c in enumerate(dict.fromkeys(component[group] for group in range(count)))}
     place = {value: n for n, value in enumerate(net.order)}
     blocks: list[list[int]] = [[] for _ in number]
     reads: list[dict[int, None]] = [{} for _ in number]
@@ -36,38 +48,6 @@ def blocks_of(net: Network, late: frozenset[int] = frozenset()) -> tuple[list[li
     for block in blocks:
         block.sort(key=place.__getitem__)
     return blocks, [list(mine) for mine in reads]
-
-
-def _components(after: Sequence[Sequence[int]]) -> list[int]:
-    """The strongly connected component of each node (Tarjan, without recursion)."""
-    count = len(after)
-    index, low, component = [-1] * count, [0] * count, [-1] * count
-    open_: list[int] = []
-    clock = 0
-    for root in range(count):
-        if index[root] >= 0:
-            continue
-        stack = [(root, 0)]
-        while stack:
-            node, at = stack.pop()
-            if not at:
-                index[node] = low[node] = clock
-                clock += 1
-                open_.append(node)
-            for position in range(at, len(after[node])):
-                other = after[node][position]
-                if index[other] < 0:
-                    stack += [(node, position + 1), (other, 0)]
-                    break
-                if component[other] < 0:
-                    low[node] = min(low[node], index[other])
-            else:
-                if low[node] == index[node]:
-                    while component[node] < 0:
-                        component[open_.pop()] = node
-                if stack:
-                    low[stack[-1][0]] = min(low[stack[-1][0]], low[node])
-    return component
 
 
 def ordered(reads: Sequence[Sequence[int]], priority: Sequence[float]) -> list[int]:

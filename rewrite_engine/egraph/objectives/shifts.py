@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rewrite_engine.egraph.objectives.calls import Network, works
-
-MOST_TOGETHER = 60
-"""Groups that one move takes along."""
+from rewrite_engine.egraph.objectives.convex import Convex
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +35,10 @@ def neighbours(net: Network) -> list[list[int]]:
 
 
 class Shifts:
-    """Places that change: per value its readers on each device, per device its work and the bytes held.
+    """Places that change: per value its readers on each device, per device its work and the bytes held."""
 
-    With `ranks` of the devices, no value but a `late` one is on a device of lower rank than its operands: then each
-    device's set is contiguous.
-    """
-
-    def __init__(
-        self,
-        net: Network,
-        places: Sequence[int],
-        ranks: Sequence[int] | None = None,
-        late: frozenset[int] = frozenset(),
-    ) -> None:
-        self.net, self.ranks, self.late = net, ranks, late
+    def __init__(self, net: Network, places: Sequence[int]) -> None:
+        self.net = net
         self.places = list(places)
         self.inside = [[0] * net.devices for _ in places]
         self.work = works(net, places)
@@ -114,8 +102,11 @@ class Shifts:
         top = max(self.work)
         return top + sum(work * work for work in self.work) / max(1, top) / len(self.work) / 4
 
-    def anneal(self, start: Placed, tries: int, seed: int, heat: float, keep_on: Callable[[], bool]) -> Placed:
-        """The best places met in so many moves; the warmth falls to nothing."""
+    def anneal(
+        self, start: Placed, tries: int, seed: int, heat: float, keep_on: Callable[[], bool],
+        convex: Convex | None = None,
+    ) -> Placed:  # fmt: skip
+        """The best places met in so many moves; the warmth falls to nothing. With `convex`, sets stay contiguous."""
         net, rng = self.net, random.Random(seed)
         first = now = self.price()
         best = start
@@ -124,11 +115,16 @@ class Shifts:
             if not turn % 64 and not keep_on():
                 break
             warmth = heat * first * (1 - turn / tries) ** 2
-            undo = self._move(around, rng) if self.ranks is None else self._ranked_move(around, self.ranks, rng)
+            undo = self._move(around, rng)
             if not undo:
                 continue
             after = self.price()
-            if after <= now or (warmth > 0 and rng.random() < math.exp((now - after) / warmth)):
+            taken = after <= now or (warmth > 0 and rng.random() < math.exp((now - after) / warmth))
+            if taken and convex is not None:
+                groups = {group for group, _ in undo}
+                changed = {home for _, home in undo} | {self.places[net.groups[group][0]] for group in groups}
+                taken = convex.holds(self.places, changed)
+            if taken:
                 now = after
                 if max(self.work) < best.cost:
                     best = Placed(tuple(self.places), max(self.work))
@@ -164,43 +160,6 @@ class Shifts:
                     seen.add(other)
                     todo.append(other)
         return undo
-
-    def _ranked_move(
-        self, near: Sequence[Sequence[int]], ranks: Sequence[int], rng: random.Random
-    ) -> list[tuple[int, int]]:
-        """A group moves to another device, and with it whatever would come before its operands."""
-        net, places = self.net, self.places
-        group = rng.randrange(len(net.groups))
-        here = places[net.groups[group][0]]
-        if near[group] and rng.random() < 0.8:
-            target = places[net.groups[rng.choice(near[group])][0]]
-        else:
-            target = rng.randrange(net.devices)
-        earlier = ranks[target] < ranks[here]
-        undo: list[tuple[int, int]] = []
-        todo = [] if target == here else [group]
-        while todo:
-            at = todo.pop()
-            home = places[net.groups[at][0]]
-            if home == target:
-                continue
-            if len(undo) == MOST_TOGETHER or not self.allowed(at, target):
-                for moved, before in reversed(undo):
-                    self.shift(moved, before)
-                return []
-            self.shift(at, target)
-            undo.append((at, home))
-            for value in net.groups[at]:
-                if value not in self.late:
-                    todo += self._crossed(value, ranks, earlier)
-        return undo
-
-    def _crossed(self, value: int, ranks: Sequence[int], earlier: bool) -> list[int]:
-        """The groups of the operands that come after a value, or of the readers that come before it."""
-        net, places, mine = self.net, self.places, ranks[self.places[value]]
-        if earlier:
-            return [net.group_of[v] for v in net.reads[value] if v not in self.late and ranks[places[v]] > mine]
-        return [net.group_of[v] for v in net.readers[value] if v not in self.late and ranks[places[v]] < mine]
 
     def _exchange(self, one: int, other: int) -> list[tuple[int, int]]:
         here, there = self.places[self.net.groups[one][0]], self.places[self.net.groups[other][0]]

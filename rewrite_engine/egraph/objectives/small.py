@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from rewrite_engine.egraph.audit import Audit, audit
-from rewrite_engine.egraph.extract.cycles import components
+from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem
 
 Price = Callable[[Audit], int]
