@@ -87,6 +87,7 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
     """Rounds of find, answer, apply until nothing is new or a limit is reached."""
     progress = _Progress()
     session, started = encoding.session, time.perf_counter()
+    before = 0
     while compiler.consumers:
         session.run_once("find")
         _answer(encoding, compiler, machine)
@@ -95,7 +96,9 @@ def _saturate(encoding: Encoding, compiler: Compiler, machine: Machine, limits: 
             break
         session.saturate("view")
         sizes = session.sizes()
-        if sum(sizes[table.symbol] for table in encoding.tables) > limits.nodes:
+        nodes = sum(sizes[table.symbol] for table in encoding.tables)
+        growth, before = nodes / before if before else 1, nodes  # sums in every order grow tenfold and more in a round,
+        if nodes * growth > limits.nodes:  # so that to look only afterwards would be to look when memory is full
             progress.status = "nodes"
         elif progress.rounds >= limits.rounds:
             progress.status = "iterations"
