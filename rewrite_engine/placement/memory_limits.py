@@ -9,16 +9,17 @@ small problems are tried out in full.
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives.moves import Moves
-from rewrite_engine.egraph.objectives.small import enumerate_answers
-from rewrite_engine.egraph.problem import Kernel, Solution
+from rewrite_engine.egraph.objectives.small import FloorOf, enumerate_answers
+from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.egraph.regions import merged
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT
@@ -29,7 +30,8 @@ from rewrite_engine.operators.types import TensorType
 _ALIGNMENT = 64
 _STEPS = 14
 _MOST_FILLS = 200
-_BUDGET = 4_000
+_BUDGET = 20_000
+_NEVER = 1 << 60
 _DEAREST = 1 << 44  # picoseconds that a device's whole capacity may cost
 
 Solve = Callable[[Explored], Solution]
@@ -87,7 +89,7 @@ def too_small(graph: PlacedGraph, machine: Machine) -> dict[str, Use]:
 
 def fit(
     explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool,
-    left: Callable[[], float | None] = lambda: None,
+    floor_of: FloorOf | None, left: Callable[[], float | None] = lambda: None,
 ) -> Solution:  # fmt: skip
     """The cheapest solution that was found to fit, instead of one that does not; its bound is one of all that fit.
 
@@ -140,8 +142,9 @@ def fit(
             "give the search more (--time-limit), or leave the limit out"
         )
     best = _fill(explored, best, solution, build, price, left)
-    if additive and left() != 0.0:
-        best, certain = _enumerate(explored, best, build)
+    if floor_of is not None and left() != 0.0:
+        seconds = left()
+        best, certain = _enumerate(explored, best, build, price, floor_of, seconds)
         bound = best.cost if certain and best is not None else bound
     if best is None:
         return solution
@@ -183,19 +186,19 @@ def _fill(
     return best
 
 
-def _enumerate(explored: Explored, best: Solution | None, build: Build) -> tuple[Solution | None, bool]:
-    """The best answer of a small problem, all tried, and whether that is certain."""
-    never = 1 << 60
+def _enumerate(
+    explored: Explored, best: Solution | None, build: Build, price: Price, floor_of: FloorOf, seconds: float | None
+) -> tuple[Solution | None, bool]:
+    """The best answer of a small problem, by branch and bound, and whether that is certain."""
 
-    def price(found: Audit) -> int:
+    def below(found: Audit, limit: int) -> tuple[int, bool]:
         answer = Solution(found.choices, found.copies, found.cost, 0, "feasible")
-        return never if found.cost >= limit or too_small(build(answer), explored.machine) else found.cost
+        cost = price(answer)
+        return (limit if cost >= limit or too_small(build(answer), explored.machine) else cost), True
 
-    def floor(kernels: Sequence[Kernel]) -> int:
-        return sum(kernel.cost for kernel in kernels)
-
-    limit = never if best is None else best.cost
-    cost, choices, certain = enumerate_answers(explored.problem, price, floor, limit, _BUDGET)
+    limit = _NEVER if best is None else best.cost
+    deadline = None if seconds is None else time.monotonic() + seconds
+    cost, choices, certain = enumerate_answers(explored.problem, below, floor_of, limit, _BUDGET, deadline)
     if choices is None:
         return best, certain and best is not None
     checked = audit(explored.problem, choices)

@@ -18,7 +18,10 @@ from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives import makespan, throughput
+from rewrite_engine.egraph.objectives.ends import Ends
+from rewrite_engine.egraph.objectives.floors import Busiest, Sums
 from rewrite_engine.egraph.objectives.loads import Copy
+from rewrite_engine.egraph.objectives.small import FloorOf
 from rewrite_engine.egraph.objectives.tasks import Tasks
 from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
@@ -186,6 +189,21 @@ def find(objective: str | Objective) -> Objective:
         known = ", ".join(OBJECTIVES)
         raise RewriteError(f"objective `{objective}` is not one of: {known}" + (f"; {hint}" if hint else ""))
     return OBJECTIVES[objective]
+
+
+def floor_of(explored: Explored, aim: Objective) -> FloorOf | None:
+    """What prices are at least, for searches that try out small problems; None where an objective gives no such bound,
+    or copies that share hops cost less than the problem says."""
+    problem = explored.problem
+    if isinstance(aim, Latency):
+        return lambda _: Sums(problem)
+    if isinstance(aim, Makespan):
+        return lambda order: Ends(problem, order)
+    shares = hop_shares(explored) if isinstance(aim, Throughput) else None
+    if shares is None or shares.last is not None:
+        return None
+    whole = shares.whole
+    return lambda _: Busiest(problem, whole)
 
 
 def _latency(explored: Explored, search: Search, known: Sequence[Solution]) -> Solution:

@@ -27,7 +27,7 @@ from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
 from rewrite_engine.placement.memory_limits import fit, too_small
-from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
+from rewrite_engine.placement.objectives import Objective, PricedCosts, Search, floor_of
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
@@ -140,7 +140,7 @@ def place(
         solution = fit(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
-            lambda s: _price(explored, aim, s), aim.additive, clock.left,
+            lambda s: _price(explored, aim, s), aim.additive, floor_of(explored, aim), clock.left,
         )  # fmt: skip
         graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
