@@ -40,6 +40,15 @@ Price = Callable[[Solution], int]
 
 
 @dataclass(frozen=True, slots=True)
+class Exact:
+    """What trying out small problems takes: a floor of prices, and whether it is certain what an answer costs, or that
+    it costs at least so much."""
+
+    floor_of: FloorOf
+    sure: Callable[[Audit, int], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Use:
     """Bytes that a device needs: `weights`, and the most that values take at one step."""
 
@@ -89,7 +98,7 @@ def too_small(graph: PlacedGraph, machine: Machine) -> dict[str, Use]:
 
 def fit(
     explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool,
-    floor_of: FloorOf | None, left: Callable[[], float | None] = lambda: None,
+    exact: Exact | None, left: Callable[[], float | None] = lambda: None,
 ) -> Solution:  # fmt: skip
     """The cheapest solution that was found to fit, instead of one that does not; its bound is one of all that fit.
 
@@ -97,11 +106,15 @@ def fit(
     whoever plans the memory says so. Raises LimitReached where none was found to fit in time.
     """
     machine = explored.machine
+    best: Solution | None = None
+    if exact is not None and left() != 0.0:
+        best, certain = _enumerate(explored, build, price, exact, left())
+        if certain:
+            return solution if best is None else replace(best, bound=best.cost, status="optimal")
     over = too_small(build(solution), machine)
     numbers = {name: k for k, name in enumerate(explored.problem.devices)}
     capacity = {device.name: device.memory or 0 for device in machine.devices}
     rate: dict[str, float] = dict.fromkeys(over, 0.0)
-    best: Solution | None = None
     bound = solution.bound
     low, high = dict(rate), dict.fromkeys(rate, 1.0)
     fits = False
@@ -142,10 +155,6 @@ def fit(
             "give the search more (--time-limit), or leave the limit out"
         )
     best = _fill(explored, best, solution, build, price, left)
-    if floor_of is not None and left() != 0.0:
-        seconds = left()
-        best, certain = _enumerate(explored, best, build, price, floor_of, seconds)
-        bound = best.cost if certain and best is not None else bound
     if best is None:
         return solution
     bound = min(bound, best.cost)
@@ -187,20 +196,20 @@ def _fill(
 
 
 def _enumerate(
-    explored: Explored, best: Solution | None, build: Build, price: Price, floor_of: FloorOf, seconds: float | None
+    explored: Explored, build: Build, price: Price, exact: Exact, seconds: float | None
 ) -> tuple[Solution | None, bool]:
-    """The best answer of a small problem, by branch and bound, and whether that is certain."""
+    """The best answer of a small problem, by branch and bound in half of the time, and whether that is certain."""
 
     def below(found: Audit, limit: int) -> tuple[int, bool]:
         answer = Solution(found.choices, found.copies, found.cost, 0, "feasible")
         cost = price(answer)
-        return (limit if cost >= limit or too_small(build(answer), explored.machine) else cost), True
+        fits = cost < limit and not too_small(build(answer), explored.machine)
+        return cost if fits else limit, exact.sure(found, limit)
 
-    limit = _NEVER if best is None else best.cost
-    deadline = None if seconds is None else time.monotonic() + seconds
-    cost, choices, certain = enumerate_answers(explored.problem, below, floor_of, limit, _BUDGET, deadline)
+    deadline = None if seconds is None else time.monotonic() + seconds / 2
+    cost, choices, certain = enumerate_answers(explored.problem, below, exact.floor_of, _NEVER, _BUDGET, deadline)
     if choices is None:
-        return best, certain and best is not None
+        return None, certain
     checked = audit(explored.problem, choices)
     return Solution(checked.choices, checked.copies, cost, 0, "feasible"), certain
 

@@ -21,12 +21,12 @@ from rewrite_engine.egraph.objectives import makespan, throughput
 from rewrite_engine.egraph.objectives.ends import Ends
 from rewrite_engine.egraph.objectives.floors import Busiest, Sums
 from rewrite_engine.egraph.objectives.loads import Copy
-from rewrite_engine.egraph.objectives.small import FloorOf
 from rewrite_engine.egraph.objectives.tasks import Tasks
 from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.machine import Machine
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.placement.memory_limits import Exact
 from rewrite_engine.placement.rebuild import Costs
 
 
@@ -191,19 +191,21 @@ def find(objective: str | Objective) -> Objective:
     return OBJECTIVES[objective]
 
 
-def floor_of(explored: Explored, aim: Objective) -> FloorOf | None:
-    """What prices are at least, for searches that try out small problems; None where an objective gives no such bound,
-    or copies that share hops cost less than the problem says."""
+def exact_of(explored: Explored, aim: Objective) -> Exact | None:
+    """How small problems are tried out by what the placed graph costs; None for objectives that are not of here."""
     problem = explored.problem
     if isinstance(aim, Latency):
-        return lambda _: Sums(problem)
+        return Exact(lambda _: Sums(problem), lambda *_: True)
     if isinstance(aim, Makespan):
-        return lambda order: Ends(problem, order)
-    shares = hop_shares(explored) if isinstance(aim, Throughput) else None
-    if shares is None or shares.last is not None:
-        return None
-    whole = shares.whole
-    return lambda _: Busiest(problem, whole)
+        return Exact(
+            lambda order: Ends(problem, order),
+            lambda found, limit: makespan.price_below(problem, found, limit)[1],
+        )
+    if isinstance(aim, Throughput):
+        shares = hop_shares(explored)
+        least = shares.whole if shares.last is None else shares.last
+        return Exact(lambda _: Busiest(problem, least), lambda *_: True)
+    return None
 
 
 def _latency(explored: Explored, search: Search, known: Sequence[Solution]) -> Solution:

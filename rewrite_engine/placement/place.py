@@ -27,7 +27,7 @@ from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
 from rewrite_engine.placement.memory_limits import fit, too_small
-from rewrite_engine.placement.objectives import Objective, PricedCosts, Search, floor_of
+from rewrite_engine.placement.objectives import Objective, PricedCosts, Search, exact_of
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
@@ -140,7 +140,8 @@ def place(
         solution = fit(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
-            lambda s: _price(explored, aim, s), aim.additive, floor_of(explored, aim), clock.left,
+            lambda s: _price(explored, aim, s) if aim.additive else aim.measure(rebuild(explored, s, name), machine),
+            aim.additive, exact_of(explored, aim), clock.left,
         )  # fmt: skip
         graph = rebuild(explored, solution, name)
     total = costs_of(graph, {target.name: target.launch for target in machine.targets})
@@ -181,7 +182,10 @@ def _choose(
     """The strategy's solution with a lower bound, and what the baselines cost."""
     known = baselines(explored, options)
     others = [s for s in known.values() if s is not None]
-    proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
+    seconds = options.seconds
+    if seconds is not None and not aim.additive and any(d.memory is not None for d in explored.machine.devices):
+        seconds /= 2  # fitting into memory takes time as well
+    proven = aim.solve(explored, Search(seconds, options.gap, seed), others)
     totals = {key: None if s is None else aim.price(explored, s) for key, s in known.items()}
     if isinstance(strategy, Optimal):
         return proven, totals

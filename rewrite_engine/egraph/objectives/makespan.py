@@ -82,19 +82,21 @@ def solve_makespan(
     best.bound = critical_path(problem)
     if best.done:
         return best.solution()
-    seconds = None if best.left is None else best.left / 2
-    nothing: Shares = defaultdict(tuple)
-    best.bound = max(best.bound, bound_loads(problem, nothing, seconds, 4)[0])
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
         _, choices, certain = enumerate_answers(
             problem, lambda found, most: price_below(problem, found, most), lambda order: Ends(problem, order),
-            limit, budget, best.deadline,
+            limit, budget, best.part(0.5),
         )  # fmt: skip
         if choices is not None:
             best.offer(choices)
         if certain and best.cost is not None:
             best.bound = best.cost
+    if best.done:
+        return best.solution()
+    seconds = None if best.left is None else best.left / 2
+    nothing: Shares = defaultdict(tuple)
+    best.bound = max(best.bound, bound_loads(problem, nothing, seconds, 4)[0])
     if not best.done:
         _search(best, moves, free, tries, seed)
     return best.solution()

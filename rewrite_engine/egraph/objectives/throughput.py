@@ -62,22 +62,24 @@ def solve_throughput(
     free = frozenset(number for number, target in enumerate(problem.targets) if not target.launch)
     for start in starts:
         best.offer(start.choices)
-    seconds = None if best.left is None else best.left * _BOUND_PART
-    best.bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
-    for numbers in found:
-        if best.done and best.cost is not None:
-            break
-        best.offer_kernels(numbers, free)
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
         _, chosen, certain = enumerate_answers(
             problem, lambda found, _: (best.price(found), True), lambda _: Busiest(problem, shares),
-            limit, budget, best.deadline,
+            limit, budget, best.part(_BOUND_PART),
         )  # fmt: skip
         if chosen is not None:
             best.offer(chosen)
         if certain and best.cost is not None and floor is None:
             best.bound = best.cost
+    seconds = None if best.left is None else best.left * _BOUND_PART
+    if best.cost is None or not best.done:
+        bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
+        best.bound = max(best.bound, bound)
+        for numbers in found:
+            if best.done and best.cost is not None:
+                break
+            best.offer_kernels(numbers, free)
     if not best.done:
         _search(best, shares, free, tries, seed)
     return best.solution()
