@@ -105,7 +105,7 @@ def test_other_objectives_against_brute_force(solver: Solver, brute: Callable[..
         assert service is not None, seed
         try:
             assert price_of(problem, name, regions, service, found.cost) == found.cost, seed
-            best = brute(problem, found.cost - 1, 5_000 if problems < 100 else 40_000)
+            best = brute(problem, found.cost - 1, 1_000 if problems < 100 else 40_000)
         except TimeoutError:
             seen["not compared"] += 1
             continue
@@ -230,7 +230,7 @@ def test_memory_limits_against_brute_force(objective: str, models: int) -> None:
         assert found.bound <= found.costs.total and free.costs.total <= found.costs.total, seed
         seen["binding"] += free.costs.total < found.costs.total
         try:
-            budget = 20_000 if models < 100 else 60_000
+            budget = 10_000 if models < 100 else 60_000
             if objective in ("latency", "energy"):
                 best = fitting(explored, found.costs.total, budget)
             else:
