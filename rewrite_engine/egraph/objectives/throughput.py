@@ -73,7 +73,7 @@ def solve_throughput(
         if certain and best.cost is not None and floor is None:
             best.bound = best.cost
     seconds = None if best.left is None else best.left * _BOUND_PART
-    if best.cost is None or not best.done:
+    if best.cost is None or best.cost - best.bound > best.gap * best.cost:
         bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
         best.bound = max(best.bound, bound)
         for numbers in found:
