@@ -118,8 +118,8 @@ def answers(problem: Problem, limit: int, budget: int, copied: bool) -> Iterator
             regions = [[kernels[k] for k in part] for part in parts]
             work = [0] * len(problem.devices)
             for region in regions:
-                target = problem.targets[region[0].target]
-                work[target.device] += target.launch + sum(kernel.cost for kernel in region)
+                info = problem.targets[region[0].target]
+                work[info.device] += info.launch + sum(kernel.cost for kernel in region)
             if max(work) > limit:
                 continue
             service = service_of(problem, regions)
