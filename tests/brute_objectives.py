@@ -19,31 +19,34 @@ Service = dict[tuple[int, int], tuple[int, int, int]]  # (value, device) -> (cos
 
 def best_throughput(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
     """The least load of the busiest device, where it is at most `limit`; TimeoutError beyond the budget."""
-    best: int | None = None
-    for regions, service in _answers(problem, limit, budget, copied=True):
-        load = [0] * len(problem.devices)
-        for region in regions:
-            target = problem.targets[region[0].target]
-            load[target.device] += target.launch + sum(kernel.cost for kernel in region)
-        for (_, device), (cost, _, source) in service.items():
-            if source != device:
-                for end in (source, device):
-                    load[end] += cost if end else 0
-        if max(load) > limit:
-            continue
-        best = max(load) if best is None else min(best, max(load))
-    return best
+    return _best(problem, "throughput", limit, budget)
 
 
 def best_makespan(problem: Problem, limit: int, budget: int = 20_000) -> int | None:
     """The least time until every output is there, over all orders of the regions, where it is at most `limit`."""
-    best: int | None = None
-    for regions, service in _answers(problem, limit, budget, copied=False):
-        found = _earliest(problem, regions, service, limit)
-        if found > limit:
-            continue
-        best = found if best is None else min(best, found)
-    return best
+    return _best(problem, "makespan", limit, budget)
+
+
+def _best(problem: Problem, objective: str, limit: int, budget: int) -> int | None:
+    best = limit + 1
+    for regions, service in answers(problem, limit, budget, copied=objective == "throughput"):
+        best = min(best, price_of(problem, objective, regions, service, best - 1))
+    return None if best > limit else best
+
+
+def price_of(problem: Problem, objective: str, regions: list[Region], service: Service, limit: int) -> int:
+    """What an answer costs, where that is at most `limit`; else more than that."""
+    if objective == "makespan":
+        return _earliest(problem, regions, service, limit)
+    load = [0] * len(problem.devices)
+    for region in regions:
+        target = problem.targets[region[0].target]
+        load[target.device] += target.launch + sum(kernel.cost for kernel in region)
+    for (_, device), (cost, _, source) in service.items():
+        if source != device:
+            for end in (source, device):
+                load[end] += cost if end else 0
+    return max(load)
 
 
 def _earliest(problem: Problem, regions: list[Region], service: Service, limit: int) -> int:
@@ -52,6 +55,19 @@ def _earliest(problem: Problem, regions: list[Region], service: Service, limit: 
         waits.append([(service[need][1], service[need][0]) for need in _needs(problem, region)])
     roots = [service[root] for root in problem.roots if root[0] not in problem.resident]
     best = limit + 1
+    spent = [problem.targets[r[0].target].launch + sum(k.cost for k in r) for r in regions]
+    homes = [problem.targets[r[0].target].device for r in regions]
+    after = [0] * len(regions)  # from the end of a region to the end of all, were every device free
+    for cost, by, _ in roots:
+        if by >= 0:
+            after[by] = max(after[by], cost)
+    for _ in regions:
+        for number, mine in enumerate(waits):
+            for by, cost in mine:
+                if by >= 0:
+                    after[by] = max(after[by], cost + spent[number] + after[number])
+    if any(sum(s for s, h in zip(spent, homes, strict=True) if h == device) >= best for device in set(homes)):
+        return best
 
     steps = [3000]
 
@@ -71,14 +87,14 @@ def _earliest(problem: Problem, regions: list[Region], service: Service, limit: 
                 [free.get(target.device, 0), *(cost + (done[by] if by >= 0 else 0) for by, cost in waits[number])]
             )
             end = start + target.launch + sum(kernel.cost for kernel in region)
-            if end < best:
+            if end + after[number] < best:
                 run({**done, number: end}, {**free, target.device: end})
 
     run({}, {})
     return best
 
 
-def _answers(problem: Problem, limit: int, budget: int, copied: bool) -> Iterator[tuple[list[Region], Service]]:
+def answers(problem: Problem, limit: int, budget: int, copied: bool) -> Iterator[tuple[list[Region], Service]]:
     """Kernels, regions of them and the cheapest service that can run: all where no device is busy beyond `limit`.
 
     Where copies are `copied` they keep a device busy, too, each at least one.
@@ -87,15 +103,57 @@ def _answers(problem: Problem, limit: int, budget: int, copied: bool) -> Iterato
     total = limit * len(problem.devices) + 1
     for chosen, _ in _selections(problem, [total], steps, copied, limit):
         kernels = [problem.kernels[k] for k in chosen]
+        least = [0] * len(problem.devices)
+        for target in {kernel.target for kernel in kernels}:
+            least[problem.targets[target].device] += problem.targets[target].launch
+        for kernel in kernels:
+            least[problem.targets[kernel.target].device] += kernel.cost
+        if max(least) > limit or (not copied and _chain(problem, kernels) > limit):
+            continue
         base = sum(kernel.cost for kernel in kernels)
         for _, parts in partitions(problem, kernels, base, [total]):
             steps[0] -= 1
             if steps[0] < 0:
                 raise TimeoutError
             regions = [[kernels[k] for k in part] for part in parts]
-            service = _service(problem, regions)
+            work = [0] * len(problem.devices)
+            for region in regions:
+                info = problem.targets[region[0].target]
+                work[info.device] += info.launch + sum(kernel.cost for kernel in region)
+            if max(work) > limit:
+                continue
+            service = service_of(problem, regions)
             if service is not None:
                 yield regions, service
+
+
+def _chain(problem: Problem, kernels: list[Kernel]) -> int:
+    """The longest chain of kernels and copies to an output, launches between kernels of one target apart."""
+    ready: dict[tuple[int, int], int] = dict.fromkeys(problem.given, 0)
+    ends: dict[int, int] = {}
+    for _ in kernels:
+        for number, kernel in enumerate(kernels):
+            home = problem.targets[kernel.target].device
+            begin = problem.targets[kernel.target].launch
+            for read in kernel.reads:
+                if read.value not in problem.resident:
+                    begin = max(begin, _there(problem, ready, read.value, home if read.device is None else read.device))
+            ends[number] = begin + kernel.cost
+        ready = dict.fromkeys(problem.given, 0)
+        for number, kernel in enumerate(kernels):
+            place = (kernel.value, problem.targets[kernel.target].device)
+            ready[place] = min(ready.get(place, ends[number]), ends[number])
+    return max((_there(problem, ready, v, d) for v, d in problem.roots if v not in problem.resident), default=0)
+
+
+def _there(problem: Problem, ready: dict[tuple[int, int], int], value: int, device: int) -> int:
+    """When a value is in a memory at the earliest; 0 where that is not known."""
+    ways = [
+        time + (0 if source == device else problem.copies.get((value, source, device), 10**9))
+        for (other, source), time in ready.items()
+        if other == value
+    ]
+    return min(ways, default=0)
 
 
 def _needs(problem: Problem, region: Region) -> list[tuple[int, int]]:
@@ -108,7 +166,7 @@ def _needs(problem: Problem, region: Region) -> list[tuple[int, int]]:
     return needs
 
 
-def _service(problem: Problem, regions: list[Region]) -> Service | None:
+def service_of(problem: Problem, regions: list[Region]) -> Service | None:
     """The cheapest service of every need, all combinations in the order of their cost until one can run."""
     roots = [root for root in problem.roots if root[0] not in problem.resident]
     needs = list(dict.fromkeys([n for region in regions for n in _needs(problem, region)] + roots))

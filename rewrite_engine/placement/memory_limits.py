@@ -9,6 +9,7 @@ small problems are tried out in full.
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,8 @@ from rewrite_engine.diagnostics import LimitReached, RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives.moves import Moves
-from rewrite_engine.egraph.objectives.small import enumerate_answers
-from rewrite_engine.egraph.problem import Kernel, Solution
+from rewrite_engine.egraph.objectives.small import FloorOf, enumerate_answers
+from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.egraph.regions import merged
 from rewrite_engine.graph.placed import KernelCall, PlacedGraph
 from rewrite_engine.graph.terms import ABSENT
@@ -29,12 +30,22 @@ from rewrite_engine.operators.types import TensorType
 _ALIGNMENT = 64
 _STEPS = 14
 _MOST_FILLS = 200
-_BUDGET = 4_000
+_BUDGET = 20_000
+_NEVER = 1 << 60
 _DEAREST = 1 << 44  # picoseconds that a device's whole capacity may cost
 
 Solve = Callable[[Explored], Solution]
 Build = Callable[[Solution], PlacedGraph]
 Price = Callable[[Solution], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What trying out small problems takes: a floor of prices, and whether it is certain what an answer costs, or that
+    it costs at least so much."""
+
+    floor_of: FloorOf
+    sure: Callable[[Audit, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,7 @@ def roomy(explored: Explored) -> bool:
 
 def fit(
     explored: Explored, solution: Solution, solve: Solve, build: Build, price: Price, additive: bool,
-    left: Callable[[], float | None] = lambda: None, known: Sequence[Solution] = (),
+    exact: Exact | None, left: Callable[[], float | None] = lambda: None, known: Sequence[Solution] = (),
 ) -> Solution:  # fmt: skip
     """The cheapest solution that was found to fit, instead of one that does not; its bound is one of all that fit.
 
@@ -105,11 +116,16 @@ def fit(
     found to fit in time.
     """
     machine = explored.machine
+    best: Solution | None = None
+    if exact is not None and left() != 0.0:
+        best, certain = _enumerate(explored, build, price, exact, left())
+        if certain:
+            return solution if best is None else replace(best, bound=best.cost, status="optimal")
     over = too_small(build(solution), machine)
     numbers = {name: k for k, name in enumerate(explored.problem.devices)}
     capacity = {device.name: device.memory or 0 for device in machine.devices}
     rate: dict[str, float] = dict.fromkeys(over, 0.0)
-    best: Solution | None = min(known, key=lambda one: one.cost, default=None)
+    best = min([*known, *([] if best is None else [best])], key=lambda one: one.cost, default=None)
     bound = solution.bound
     low, high = dict(rate), dict.fromkeys(rate, 1.0)
     fits = False
@@ -150,9 +166,6 @@ def fit(
             "give the search more (--time-limit), or leave the limit out"
         )
     best = _fill(explored, best, solution, build, price, left)
-    if additive and left() != 0.0:
-        best, certain = _enumerate(explored, best, build)
-        bound = best.cost if certain and best is not None else bound
     if best is None:
         return solution
     bound = min(bound, best.cost)
@@ -193,21 +206,21 @@ def _fill(
     return best
 
 
-def _enumerate(explored: Explored, best: Solution | None, build: Build) -> tuple[Solution | None, bool]:
-    """The best answer of a small problem, all tried, and whether that is certain."""
-    never = 1 << 60
+def _enumerate(
+    explored: Explored, build: Build, price: Price, exact: Exact, seconds: float | None
+) -> tuple[Solution | None, bool]:
+    """The best answer of a small problem, by branch and bound in half of the time, and whether that is certain."""
 
-    def price(found: Audit) -> int:
+    def below(found: Audit, limit: int) -> tuple[int, bool]:
         answer = Solution(found.choices, found.copies, found.cost, 0, "feasible")
-        return never if found.cost >= limit or too_small(build(answer), explored.machine) else found.cost
+        cost = price(answer)
+        fits = cost < limit and not too_small(build(answer), explored.machine)
+        return cost if fits else limit, exact.sure(found, limit)
 
-    def floor(kernels: Sequence[Kernel]) -> int:
-        return sum(kernel.cost for kernel in kernels)
-
-    limit = never if best is None else best.cost
-    cost, choices, certain = enumerate_answers(explored.problem, price, floor, limit, _BUDGET)
+    deadline = None if seconds is None else time.monotonic() + seconds / 2
+    cost, choices, certain = enumerate_answers(explored.problem, below, exact.floor_of, _NEVER, _BUDGET, deadline)
     if choices is None:
-        return best, certain and best is not None
+        return None, certain
     checked = audit(explored.problem, choices)
     return Solution(checked.choices, checked.copies, cost, 0, "feasible"), certain
 

@@ -18,12 +18,15 @@ from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.objectives import makespan, throughput
+from rewrite_engine.egraph.objectives.ends import Ends
+from rewrite_engine.egraph.objectives.floors import Busiest, Sums
 from rewrite_engine.egraph.objectives.loads import Copy
 from rewrite_engine.egraph.objectives.tasks import Tasks
 from rewrite_engine.egraph.problem import Solution
 from rewrite_engine.graph.placed import CopyCall, KernelCall, PlacedGraph
 from rewrite_engine.machine import Machine
 from rewrite_engine.operators.types import TensorType
+from rewrite_engine.placement.memory_limits import Exact
 from rewrite_engine.placement.rebuild import Costs
 
 
@@ -186,6 +189,23 @@ def find(objective: str | Objective) -> Objective:
         known = ", ".join(OBJECTIVES)
         raise RewriteError(f"objective `{objective}` is not one of: {known}" + (f"; {hint}" if hint else ""))
     return OBJECTIVES[objective]
+
+
+def exact_of(explored: Explored, aim: Objective) -> Exact | None:
+    """How small problems are tried out by what the placed graph costs; None for objectives that are not of here."""
+    problem = explored.problem
+    if isinstance(aim, Latency):
+        return Exact(lambda _: Sums(problem), lambda *_: True)
+    if isinstance(aim, Makespan):
+        return Exact(
+            lambda order: Ends(problem, order),
+            lambda found, limit: makespan.price_below(problem, found, limit)[1],
+        )
+    if isinstance(aim, Throughput):
+        shares = hop_shares(explored)
+        least = shares.whole if shares.last is None else shares.last
+        return Exact(lambda _: Busiest(problem, least), lambda *_: True)
+    return None
 
 
 def _latency(explored: Explored, search: Search, known: Sequence[Solution]) -> Solution:

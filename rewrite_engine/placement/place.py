@@ -27,7 +27,7 @@ from rewrite_engine.language.evaluate import profiles
 from rewrite_engine.machine import NOTHING_MEASURED, Machine, build
 from rewrite_engine.operators import find as find_operator
 from rewrite_engine.placement.memory_limits import fit, roomy, too_small
-from rewrite_engine.placement.objectives import Objective, PricedCosts, Search
+from rewrite_engine.placement.objectives import Objective, PricedCosts, Search, exact_of
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.rebuild import Costs, rebuild
 from rewrite_engine.placement.rebuild import costs as costs_of
@@ -141,8 +141,9 @@ def place(
         solution = fit(
             explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
             lambda s: rebuild(explored, s, name),
-            lambda s: _price(explored, aim, s), aim.additive, clock.left,
-            [replace(one.solution, cost=_price(explored, aim, one.solution)) for one in known.values() if one],
+            lambda s: _price(explored, aim, s) if aim.additive else aim.measure(rebuild(explored, s, name), machine),
+            aim.additive, exact_of(explored, aim), clock.left,
+            [replace(one.solution, cost=one.summed if aim.additive else one.cost) for one in known.values() if one],
         )  # fmt: skip
         graph = rebuild(explored, solution, name)
     launches = {target.name: target.launch for target in machine.targets}
@@ -192,7 +193,10 @@ def _choose(
     memories."""
     known = baselines(explored, options)
     others = [s for s in known.values() if s is not None]
-    proven = aim.solve(explored, Search(options.seconds, options.gap, seed), others)
+    seconds = options.seconds
+    if seconds is not None and not aim.additive and any(d.memory is not None for d in explored.machine.devices):
+        seconds /= 2  # fitting into memory takes time as well
+    proven = aim.solve(explored, Search(seconds, options.gap, seed), others)
     ample = roomy(explored)
     priced = {key: None if s is None else _known(explored, s, aim, name, ample) for key, s in known.items()}
     if isinstance(strategy, Optimal):
@@ -213,10 +217,11 @@ def _choose(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """A baseline, and what its graph costs by the objective."""
+    """A baseline, what its graph costs by the objective, and what it would where no copies shared hops."""
 
     solution: Solution
     cost: int
+    summed: int
 
 
 def _known(explored: Explored, solution: Solution, aim: Objective, name: str, ample: bool) -> _Known | None:
@@ -224,11 +229,12 @@ def _known(explored: Explored, solution: Solution, aim: Objective, name: str, am
     value share hops."""
     shared = len({value for value, _, _ in solution.copies}) < len(solution.copies)
     if ample and not (aim.additive and shared):
-        return _Known(solution, aim.price(explored, solution))
+        cost = aim.price(explored, solution)
+        return _Known(solution, cost, cost)
     graph = rebuild(explored, solution, name)
     if too_small(graph, explored.machine):
         return None
-    return _Known(solution, aim.measure(graph, explored.machine))
+    return _Known(solution, aim.measure(graph, explored.machine), _price(explored, aim, solution))
 
 
 def _part(clock: Clock) -> float | None:

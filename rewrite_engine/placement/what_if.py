@@ -22,7 +22,7 @@ from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import LinkSpec, RuleSet
 from rewrite_engine.machine import Machine
 from rewrite_engine.placement.memory_limits import fit, too_small
-from rewrite_engine.placement.objectives import Objective, Search
+from rewrite_engine.placement.objectives import Objective, Search, exact_of
 from rewrite_engine.placement.objectives import find as find_objective
 from rewrite_engine.placement.place import Placement, place
 from rewrite_engine.placement.rebuild import costs as costs_of
@@ -173,8 +173,9 @@ def _least(explored: Explored, known: Solution, aim: Objective, search: Search) 
             found = fit(
                 explored, found, lambda priced: aim.solve(priced, search, ()),
                 lambda s: rebuild(explored, s, "model"),
-                lambda s: aim.price(explored, replace(s, cost=audit(explored.problem, s.choices).cost)),
-                aim.additive, clock.left,
+                lambda s: aim.price(explored, replace(s, cost=audit(explored.problem, s.choices).cost))
+                if aim.additive else aim.measure(rebuild(explored, s, "model"), machine),
+                aim.additive, exact_of(explored, aim), clock.left,
             )  # fmt: skip
         except LimitReached:
             return now, min(found.bound, now)

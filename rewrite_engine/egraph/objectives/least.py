@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 
 from rewrite_engine.egraph.needs import MOST_VALUES, Option, members, needs_of
 from rewrite_engine.egraph.problem import Problem
@@ -16,12 +17,9 @@ _ROUNDS = 200
 _WHOLE = 10**6
 
 
-def unavoidable(problem: Problem) -> list[int]:
-    """Values that every answer computes, ascending."""
+def needed_of(problem: Problem) -> dict[int, int]:
+    """Per value that is neither given nor constant, itself and what every way to it computes, as bits."""
     free = {value for value, _ in problem.given} | problem.resident
-    roots = [value for value, _ in problem.roots if value not in free]
-    if problem.values > MOST_VALUES:
-        return sorted(set(roots))
     options: dict[int, list[Option]] = defaultdict(list)
     for number, kernel in enumerate(problem.kernels):
         if kernel.value not in free:
@@ -29,15 +27,35 @@ def unavoidable(problem: Problem) -> list[int]:
             options[kernel.value].append(Option(number, kernel.cost, operands))
             for operand in operands:
                 options.setdefault(operand, [])  # what nothing computes can never be had
-    needs = needs_of(options)
-    found = 0
+    return needs_of(options)
+
+
+def unavoidable(problem: Problem) -> list[int]:
+    """Values that every answer computes, ascending."""
+    free = {value for value, _ in problem.given} | problem.resident
+    roots = [value for value, _ in problem.roots if value not in free]
+    if problem.values > MOST_VALUES:
+        return sorted(set(roots))
+    needs, found = needed_of(problem), 0
     for root in roots:
         found |= needs.get(root, 0)
     return list(members(found))
 
 
 def least_load(problem: Problem) -> int:
-    """The least load of the busiest device: the dearest of the cheapest kernels, or all their work shared out.
+    """The least load of the busiest device: the dearest of the cheapest kernels, or all their work shared out."""
+    return max((bound for bound, _ in _dual(problem)), default=0)
+
+
+def prices_of_devices(problem: Problem, most: int = 6) -> list[list[float]]:
+    """Weights of devices, 1 together, by which the sum of loads bounds the largest: equal ones, and better ones."""
+    found = {tuple(price): bound for bound, price in _dual(problem)}
+    best = sorted(found, key=lambda price: -found[price])[: most - 1]
+    return [list(price) for price in dict.fromkeys([next(iter(found)), *best])]
+
+
+def _dual(problem: Problem) -> Iterator[tuple[int, list[float]]]:
+    """Bounds of the busiest device's load, with the weights of all devices that give them.
 
     For any weights of devices that are 1 together, the weighted sum of loads is at most the largest, and each value
     that must be computed adds at least the least of its weighted kernels. The weights move towards the busy devices.
@@ -51,7 +69,7 @@ def least_load(problem: Problem) -> int:
             device = place[problem.targets[kernel.target].device]
             mine[device] = min(kernel.cost, mine.get(device, kernel.cost))
     rows = [mine for mine in costs.values() if mine]
-    best = max((min(mine.values()) for mine in rows), default=0)
+    dearest = max((min(mine.values()) for mine in rows), default=0)
     price = [1 / len(devices)] * len(devices)
     for turn in range(_ROUNDS):
         weights = [math.floor(p * _WHOLE) for p in price]
@@ -61,7 +79,10 @@ def least_load(problem: Problem) -> int:
             cost, device = min((cost * weights[device], device) for device, cost in mine.items())
             total += cost
             loads[device] += mine[device]
-        best = max(best, -(-total // _WHOLE))
+        spread = [0.0] * len(problem.devices)
+        for device, part in zip(devices, price, strict=True):
+            spread[device] = part
+        yield max(dearest, -(-total // _WHOLE)), spread
         highest = max(loads, default=0)
         if not highest:
             break
@@ -69,4 +90,3 @@ def least_load(problem: Problem) -> int:
         price = [p * math.exp(step * load / highest) for p, load in zip(price, loads, strict=True)]
         whole = sum(price)
         price = [p / whole for p in price]
-    return best

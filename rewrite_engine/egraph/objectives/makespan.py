@@ -13,12 +13,13 @@ from fractions import Fraction
 
 from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import Audit
+from rewrite_engine.egraph.objectives.ends import Ends
 from rewrite_engine.egraph.objectives.loads import Shares
 from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.search import Best, improve
 from rewrite_engine.egraph.objectives.small import enumerate_answers
-from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, schedule, tasks_alone, tasks_of
-from rewrite_engine.egraph.objectives.throughput import bound_loads, floor_of
+from rewrite_engine.egraph.objectives.tasks import Tasks, best_schedule, ranks, schedule, tasks_alone, tasks_of
+from rewrite_engine.egraph.objectives.throughput import bound_loads
 from rewrite_engine.egraph.problem import Kernel, Memory, Problem, Solution
 from rewrite_engine.egraph.regions import merge_regions
 
@@ -28,10 +29,27 @@ _ORDERS = 3000
 
 def price(problem: Problem, found: Audit) -> int:
     """The makespan of an audited answer."""
+    return makespan(_tasks(problem, found))
+
+
+def price_below(problem: Problem, found: Audit, limit: int) -> tuple[int, bool]:
+    """The makespan of an audited answer, or `limit` where it is not less, and whether that is certain."""
+    tasks = _tasks(problem, found)
+    ranked = ranks(tasks)
+    assert ranked is not None, "tasks form a cycle"
+    if max((rank + tasks.release[task] for task, rank in enumerate(ranked[0])), default=0) >= limit:
+        return limit, True
+    listed = schedule(tasks)
+    assert listed is not None
+    better, certain = best_schedule(tasks, min(limit, listed[0]), _ORDERS)
+    return min(limit, listed[0] if better is None else better), certain
+
+
+def _tasks(problem: Problem, found: Audit) -> Tasks:
     regions = [[problem.kernels[k] for k in region] for region in found.regions]
     tasks = tasks_of(problem, regions)
     assert tasks is not None, "the audit has found a source for every need"
-    return makespan(tasks)
+    return tasks
 
 
 def makespan(tasks: Tasks) -> int:
@@ -52,7 +70,7 @@ def solve_makespan(
     gap: Fraction | float = 0,
     tries: int | None = None,
     seed: int = 0,
-    budget: int = 20_000,
+    budget: int = 40_000,
 ) -> Solution:
     """The best placement found from `starts`; status "optimal" only where its cost is proven."""
     best = Best(problem, lambda found: price(problem, found), Fraction(gap), time_limit)
@@ -64,16 +82,21 @@ def solve_makespan(
     best.bound = critical_path(problem)
     if best.done:
         return best.solution()
-    seconds = None if best.left is None else best.left / 2
-    nothing: Shares = defaultdict(tuple)
-    best.bound = max(best.bound, bound_loads(problem, nothing, seconds, 4)[0])
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
-        _, choices, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget, best.deadline)
+        _, choices, certain = enumerate_answers(
+            problem, lambda found, most: price_below(problem, found, most), lambda order: Ends(problem, order),
+            limit, budget, best.part(0.5),
+        )  # fmt: skip
         if choices is not None:
             best.offer(choices)
         if certain and best.cost is not None:
             best.bound = best.cost
+    if best.done:
+        return best.solution()
+    seconds = None if best.left is None else best.left / 2
+    nothing: Shares = defaultdict(tuple)
+    best.bound = max(best.bound, bound_loads(problem, nothing, seconds, 4)[0])
     if not best.done:
         _search(best, moves, free, tries, seed)
     return best.solution()

@@ -60,10 +60,10 @@ class Best:
         """Seconds that are left, None without a limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.started))
 
-    @property
-    def deadline(self) -> float | None:
-        """The time, by `time.monotonic`, at which to stop."""
-        return None if self.seconds is None else self.started + self.seconds
+    def part(self, share: float) -> float | None:
+        """The time, by `time.monotonic`, at which this share of what is left is over."""
+        left = self.left
+        return None if left is None else time.monotonic() + left * share
 
     @property
     def done(self) -> bool:

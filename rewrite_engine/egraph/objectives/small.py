@@ -1,6 +1,7 @@
-"""All answers of a small problem, one after the other, for objectives that no dynamic program covers.
+"""The best answer of a small problem by branch and bound, for objectives that no dynamic program covers.
 
-In: a problem and the price of an audited answer. Out: the cheapest answer, and whether the search was complete.
+In: a problem, the price of an audited answer and a floor of it. Out: the cheapest answer, and whether that is certain.
+Kernels are selected first, then formed into regions; the floor cuts both short.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
 
 from rewrite_engine.egraph.audit import Audit, audit
-from rewrite_engine.egraph.components import components
+from rewrite_engine.egraph.objectives.floors import Floor, Launches
+from rewrite_engine.egraph.objectives.selections import Partial, order_of, selections
 from rewrite_engine.egraph.problem import Choice, Kernel, Problem
 
-Price = Callable[[Audit], int]
-Floor = Callable[[Sequence[Kernel]], int]
-"""Kernels -> what any answer with these and perhaps more kernels costs at least. Devices share the work of kernels: a
-price is also at least that work divided by their number."""
+Price = Callable[[Audit, int], tuple[int, bool]]
+"""What an answer costs, where that is less than so much (else any that is not), and whether that is certain."""
+FloorOf = Callable[[Mapping[int, int]], Floor]
+"""The floor for the values in this order, consumers first."""
 
 MOST_VALUES = 24
-_AUDIT = 10
+_AUDIT = 4
 """Steps that an audit counts for: about as long as they take."""
 
 
@@ -34,6 +35,7 @@ class _Best:
     choices: tuple[Choice, ...] | None
     steps: int
     deadline: float | None
+    certain: bool = True
 
     def step(self, count: int = 1) -> None:
         self.steps -= count
@@ -42,85 +44,32 @@ class _Best:
 
 
 def enumerate_answers(
-    problem: Problem, price: Price, floor: Floor, limit: int, budget: int, deadline: float | None = None
+    problem: Problem, price: Price, floor_of: FloorOf, limit: int, budget: int, deadline: float | None = None
 ) -> tuple[int, tuple[Choice, ...] | None, bool]:
     """The least price below `limit` with its answer (None: there is none), and whether that is certain.
 
     It is not where the problem is large, where values lead back to themselves, or where `budget` steps are used up
     or the `deadline` (a time of `time.monotonic`) has passed.
     """
-    order = _order(problem)
     best = _Best(limit, None, budget, deadline)
+    order = order_of(problem)
     if order is None or len(order) > MOST_VALUES:
         return limit, None, False
+    floor = floor_of(order)
     try:
-        for numbers in _selections(problem, order, floor, best):
-            _partition(problem, numbers, price, best)
+        for partial in selections(problem, order, floor.partial, lambda: best.price, best.step):
+            _partition(problem, partial, price, floor, best)
     except _OutOfBudget:
         return best.price, best.choices, False
-    return best.price, best.choices, True
+    return best.price, best.choices, best.certain
 
 
-def _order(problem: Problem) -> dict[int, int] | None:
-    """Values that an output can depend on, consumers first; None where one leads back to itself."""
-    reads: dict[int, dict[int, None]] = {}
-    for kernel in problem.kernels:
-        mine = reads.setdefault(kernel.value, {})
-        mine |= dict.fromkeys(read.value for read in kernel.reads if read.value not in problem.resident)
-    edges: dict[int, list[int]] = {}
-    todo = [value for value, _ in problem.roots if value not in problem.resident]
-    while todo:
-        value = todo.pop()
-        if value not in edges:
-            edges[value] = list(reads.get(value, ()))
-            todo += edges[value]
-    parts = components(edges)
-    if any(len(part) > 1 for part in parts) or any(value in children for value, children in edges.items()):
-        return None
-    return {part[0]: place for place, part in enumerate(reversed(parts))}
-
-
-def _selections(problem: Problem, order: Mapping[int, int], floor: Floor, best: _Best) -> Iterator[list[int]]:
-    """Sets of kernels, at most one per value and target, such that every value that is read is computed or given."""
-    by_value: dict[int, dict[int, list[int]]] = {}
-    for number, kernel in enumerate(problem.kernels):
-        if kernel.value in order:
-            by_value.setdefault(kernel.value, {}).setdefault(kernel.target, []).append(number)
-    inputs = {value for value, _ in problem.given}
-    start = frozenset(value for value, _ in problem.roots if value in order)
-    least = {
-        value: min((problem.kernels[k].cost for mine in targets.values() for k in mine), default=0)
-        for value, targets in by_value.items()
-        if value not in inputs
-    }
-    devices = len({target.device for target in problem.targets})
-    stack: list[tuple[frozenset[int], tuple[int, ...]]] = [(start, ())]
-    while stack:
-        pending, chosen = stack.pop()
-        best.step()
-        kernels = [problem.kernels[k] for k in chosen]
-        work = sum(kernel.cost for kernel in kernels) + sum(least.get(value, 0) for value in pending)
-        if work >= best.price * devices or floor(kernels) >= best.price:
-            continue
-        if not pending:
-            yield list(chosen)
-            continue
-        value = min(pending, key=order.__getitem__)
-        targets = by_value.get(value, {})
-        found = []
-        for size in range(0 if value in inputs else 1, len(targets) + 1):
-            for where in combinations(sorted(targets), size):
-                for picked in product(*(targets[t] for t in where)):
-                    more = {read.value for k in picked for read in problem.kernels[k].reads if read.value in order}
-                    found.append(((pending - {value}) | more, (*chosen, *picked)))
-        stack += reversed(found)
-
-
-def _partition(problem: Problem, numbers: Sequence[int], price: Price, best: _Best) -> None:
+def _partition(problem: Problem, partial: Partial, price: Price, floor: Floor, best: _Best) -> None:
     """Every way to form regions of these kernels.
 
     Where a launch costs nothing, kernels that need not be together stay apart: that is never worse.
     """
+    numbers = partial.chosen
     kernels = [problem.kernels[number] for number in numbers]
     made = {(kernel.value, kernel.target): place for place, kernel in enumerate(kernels)}
     edges: list[set[int]] = [set() for _ in kernels]
@@ -139,14 +88,14 @@ def _partition(problem: Problem, numbers: Sequence[int], price: Price, best: _Be
             if read.device in (None, problem.targets[kernel.target].device):
                 edges[place].add(producer)
                 edges[producer].add(place)
-    group = _closure(tied)
-    for parts in _parts(problem, kernels, group, edges, best):
+    for parts in _parts(problem, kernels, _closure(tied), edges, floor.regions(partial), best):
         choices = tuple(Choice(numbers[place], number) for number, part in enumerate(parts) for place in part)
         best.step(_AUDIT)
         found = audit(problem, choices)
         if found.problems:
             continue
-        mine = price(found)
+        mine, certain = price(found, best.price)
+        best.certain &= certain
         if mine < best.price:
             best.price, best.choices = mine, choices
 
@@ -162,34 +111,44 @@ def _closure(tied: Sequence[set[int]]) -> list[int]:
 
 
 def _parts(
-    problem: Problem, kernels: Sequence[Kernel], group: Sequence[int], edges: Sequence[set[int]], best: _Best
-) -> Iterator[list[list[int]]]:
-    """Partitions into connected parts of one target that keep tied kernels together."""
-    stack: list[tuple[int, tuple[tuple[int, ...], ...]]] = [(0, ())]
+    problem: Problem, kernels: Sequence[Kernel], group: Sequence[int], edges: Sequence[set[int]],
+    least: Callable[[Launches], int], best: _Best,
+) -> Iterator[list[list[int]]]:  # fmt: skip
+    """Partitions into connected parts of one target that keep tied kernels together, few launches first."""
+    homes = [problem.targets[kernel.target].device for kernel in kernels]
+    launches = [problem.targets[kernel.target].launch for kernel in kernels]
+    stack: list[tuple[frozenset[int], tuple[tuple[int, ...], ...]]] = [(frozenset(range(len(kernels))), ())]
     while stack:
-        place, parts = stack.pop()
-        best.step()
-        if place == len(kernels):
-            if all(_connected(part, edges) for part in parts):
-                yield [list(part) for part in parts]
+        left, parts = stack.pop()
+        spent = [0] * len(problem.devices)
+        for part in parts:
+            spent[homes[part[0]]] += launches[part[0]]
+        for target in {kernels[place].target for place in left}:
+            spent[problem.targets[target].device] += problem.targets[target].launch
+        if least(spent) >= best.price:
             continue
-        target = kernels[place].target
-        bound = [n for n, part in enumerate(parts) if any(group[other] == group[place] for other in part)]
-        if len(bound) > 1:
+        if not left:
+            yield [list(part) for part in parts]
             continue
-        if not bound:
-            stack.append((place + 1, (*parts, (place,))))
-        for number, part in enumerate(parts):
-            if kernels[part[0]].target != target or (bound and number not in bound):
-                continue
-            if bound or problem.targets[target].launch:
-                stack.append((place + 1, (*parts[:number], (*part, place), *parts[number + 1 :])))
+        seed = min(left)
+        near = {place for place in left if kernels[place].target == kernels[seed].target}
+        if not launches[seed]:
+            near = {place for place in near if group[place] == group[seed]}
+        found = []
+        for more in _connected(seed, near, edges):
+            best.step()
+            inner = {group[place] for place in more}
+            if not any(group[place] in inner for place in left - more):
+                found.append((left - more, (*parts, tuple(sorted(more)))))
+        stack += sorted(found, key=lambda one: len(one[1][-1]))
 
 
-def _connected(part: Sequence[int], edges: Sequence[set[int]]) -> bool:
-    reached, todo, members = {part[0]}, [part[0]], set(part)
-    while todo:
-        for other in edges[todo.pop()] & members - reached:
-            reached.add(other)
-            todo.append(other)
-    return len(reached) == len(part)
+def _connected(seed: int, near: set[int], edges: Sequence[set[int]]) -> Iterator[frozenset[int]]:
+    """The connected sets of places among `near` with `seed` in them, each once."""
+    stack: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset({seed}), frozenset())]
+    while stack:
+        part, refused = stack.pop()
+        yield part
+        open_ = sorted({other for place in part for other in edges[place]} & near - part - refused)
+        for number, other in enumerate(open_):
+            stack.append((part | {other}, refused.union(open_[:number])))

@@ -234,52 +234,67 @@ def _gap(busy: list[tuple[int, int]], ready: int, duration: int) -> int:
 
 
 def best_schedule(tasks: Tasks, limit: int, budget: int) -> tuple[int | None, bool]:
-    """The least makespan below `limit` over all orders, and whether that is certain (the budget of steps sufficed)."""
+    """The least makespan below `limit` over all orders, and whether that is certain (the budget of steps sufficed).
+
+    Of the tasks that could go next, one ends first; some task that could start on its device before that goes next
+    there in a best order (Giffler and Thompson), so no others are tried.
+    """
     ranked = ranks(tasks)
     if ranked is None:
         return None, True
     rank, _ = ranked
-    count = len(rank)
     best = limit
-    steps = 0
-    ends = [-1] * count
-    # depth-first over partial schedules: (number done, task to undo, device time to restore)
-    free = dict.fromkeys(tasks.devices, 0)
-    stack: list[tuple[list[int], int, int]] = []
-    done: list[int] = []
-
-    def candidates() -> list[int]:
-        open_ = []
-        for task in range(count):
-            if ends[task] < 0 and all(ends[earlier] >= 0 for earlier, _ in tasks.before[task]):
-                open_.append(task)
-        return sorted(open_, key=lambda t: (rank[t], t))
-
-    def start_of(task: int) -> int:
-        arrived = (ends[earlier] + delay for earlier, delay in tasks.before[task])
-        return max(tasks.release[task], free[tasks.devices[task]], *arrived)
-
-    stack.append((candidates(), -1, 0))
+    if tasks.least >= limit:
+        return None, True
+    work = dict.fromkeys(tasks.devices, 0)
+    for device, duration in zip(tasks.devices, tasks.durations, strict=True):
+        work[device] += duration
+    start = _Run({}, dict.fromkeys(tasks.devices, 0), work, tasks.least)
+    stack = [start]
     while stack:
-        options, task, before = stack[-1]
-        steps += 1
-        if steps > budget:
+        run = stack.pop()
+        budget -= 1
+        if budget < 0:
             return (best if best < limit else None), False
-        if len(done) == count:
-            longest = max((ends[t] + tasks.tail[t] for t in range(count)), default=0)
-            best = min(best, max(longest, tasks.least))
-        bounded = [t for t in options if start_of(t) + rank[t] < best]
-        if len(bounded) < len(options) or not options:  # a task that can no longer be early enough: no use going on
-            stack.pop()
-            if task >= 0:
-                ends[task] = -1
-                free[tasks.devices[task]] = before
-                done.pop()
+        if run.longest >= best:
             continue
-        chosen = options.pop()
-        before = free[tasks.devices[chosen]]
-        ends[chosen] = start_of(chosen) + tasks.durations[chosen]
-        free[tasks.devices[chosen]] = ends[chosen]
-        done.append(chosen)
-        stack.append((candidates(), chosen, before))
+        if len(run.ends) == len(rank):
+            best = run.longest
+            continue
+        starts = _starts(tasks, run)
+        if any(begin + rank[task] >= best for task, begin in starts.items()):
+            continue
+        if any(run.free[device] + left >= best for device, left in run.left.items() if left):
+            continue
+        first = min(starts, key=lambda task: (starts[task] + tasks.durations[task], task))
+        device, end = tasks.devices[first], starts[first] + tasks.durations[first]
+        rivals = [t for t, begin in starts.items() if tasks.devices[t] == device and (begin < end or t == first)]
+        stack += [_after(tasks, run, task, starts[task]) for task in sorted(rivals, key=lambda t: (rank[t], t))]
     return (best if best < limit else None), True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Tasks that have been given a time: their `ends`; per device when it is free and the work left for it."""
+
+    ends: dict[int, int]
+    free: dict[int, int]
+    left: dict[int, int]
+    longest: int
+
+
+def _starts(tasks: Tasks, run: _Run) -> dict[int, int]:
+    """When each task that waits for none could start."""
+    found = {}
+    for task, before in enumerate(tasks.before):
+        if task not in run.ends and all(earlier in run.ends for earlier, _ in before):
+            arrived = (run.ends[earlier] + delay for earlier, delay in before)
+            found[task] = max(tasks.release[task], run.free[tasks.devices[task]], *arrived)
+    return found
+
+
+def _after(tasks: Tasks, run: _Run, task: int, start: int) -> _Run:
+    end, device = start + tasks.durations[task], tasks.devices[task]
+    left = {**run.left, device: run.left[device] - tasks.durations[task]}
+    longest = max(run.longest, end + tasks.tail[task])
+    return _Run({**run.ends, task: end}, {**run.free, device: end}, left, longest)

@@ -16,11 +16,12 @@ from rewrite_engine.diagnostics import RewriteError
 from rewrite_engine.egraph.audit import Audit, audit
 from rewrite_engine.egraph.extract import solve
 from rewrite_engine.egraph.objectives.alike import dealt, rows_of
+from rewrite_engine.egraph.objectives.floors import Busiest
 from rewrite_engine.egraph.objectives.least import least_load
 from rewrite_engine.egraph.objectives.loads import Shares, loads, shares_of, weighted
 from rewrite_engine.egraph.objectives.moves import Moves
 from rewrite_engine.egraph.objectives.search import Best, improve
-from rewrite_engine.egraph.objectives.small import Floor, enumerate_answers
+from rewrite_engine.egraph.objectives.small import enumerate_answers
 from rewrite_engine.egraph.problem import Kernel, Problem, Solution
 from rewrite_engine.egraph.regions import merged
 from rewrite_engine.egraph.supply import region_needs
@@ -49,7 +50,7 @@ def solve_throughput(
     tries: int | None = None,
     seed: int = 0,
     rounds: int = 12,
-    budget: int = 20_000,
+    budget: int = 40_000,
 ) -> Solution:
     """The best placement found; status "optimal" only where its cost is proven.
 
@@ -61,19 +62,24 @@ def solve_throughput(
     free = frozenset(number for number, target in enumerate(problem.targets) if not target.launch)
     for start in starts:
         best.offer(start.choices)
-    seconds = None if best.left is None else best.left * _BOUND_PART
-    best.bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
-    for numbers in found:
-        if best.done and best.cost is not None:
-            break
-        best.offer_kernels(numbers, free)
     limit = best.cost if best.cost is not None else 1 << 60
     if not best.done:
-        _, chosen, certain = enumerate_answers(problem, best.price, floor_of(problem), limit, budget, best.deadline)
+        _, chosen, certain = enumerate_answers(
+            problem, lambda found, _: (best.price(found), True), lambda _: Busiest(problem, shares),
+            limit, budget, best.part(_BOUND_PART),
+        )  # fmt: skip
         if chosen is not None:
             best.offer(chosen)
         if certain and best.cost is not None and floor is None:
             best.bound = best.cost
+    seconds = None if best.left is None else best.left * _BOUND_PART
+    if best.cost is None or best.cost - best.bound > best.gap * best.cost:
+        bound, found = bound_loads(problem, shares if floor is None else floor, seconds, rounds)
+        best.bound = max(best.bound, bound)
+        for numbers in found:
+            if best.done and best.cost is not None:
+                break
+            best.offer_kernels(numbers, free)
     if not best.done:
         _search(best, shares, free, tries, seed)
     return best.solution()
@@ -176,17 +182,3 @@ def _copies(problem: Problem, regions: Sequence[Sequence[Kernel]]) -> list[tuple
             return None
         copies.append((value, min(ways)[1], device))
     return copies
-
-
-def floor_of(problem: Problem) -> Floor:
-    """What the busiest device does at least, when these kernels run."""
-
-    def floor(kernels: Sequence[Kernel]) -> int:
-        used = [0] * len(problem.devices)
-        for target in {kernel.target for kernel in kernels}:
-            used[problem.targets[target].device] += problem.targets[target].launch
-        for kernel in kernels:
-            used[problem.targets[kernel.target].device] += kernel.cost
-        return max(used)
-
-    return floor
