@@ -74,6 +74,8 @@ class Compiler:
     open: list[CoreRule] = field(default_factory=list)  # rules that are compiled for what the e-graph has only
     _rules: list[CoreRule] = field(default_factory=list)
     _widest: int = -1  # the most inputs of an operator; known when the first rules are
+    _by_op: dict[str, list[Table]] = field(default_factory=dict)
+    _indexed: int = 0  # tables that are in it
     _done: set[tuple[object, ...]] = field(default_factory=set)
     _count: dict[str, int] = field(default_factory=dict)
 
@@ -119,8 +121,11 @@ class Compiler:
 
     def _ways(self, variant: Variant, rows: Rows | None) -> Iterator[Way]:
         """Every choice of tables for the pattern's nodes; with the rows at hand, only those that the e-graph has."""
-        tables = sorted(self.encoding.tables)
-        fitting = [[table for table in tables if _fits(node, table)] for node in variant.nodes]
+        fitting = []
+        for node in variant.nodes:
+            fitting.append([table for table in self._tables(node.choices or (node.op,)) if _fits(node, table)])
+            if not fitting[-1]:
+                return
         if rows is not None:
             yield from ways(variant, fitting, rows, self.encoding.session.integer)
             return
@@ -131,6 +136,17 @@ class Compiler:
                 if node.rest is not None
             }
             yield Way(chosen, counts)
+
+    def _tables(self, operators: tuple[str, ...]) -> list[Table]:
+        """The tables of these operators, in order."""
+        if self._indexed != len(self.encoding.tables):
+            self._by_op.clear()
+            for table in sorted(self.encoding.tables):
+                self._by_op.setdefault(table.op, []).append(table)
+            self._indexed = len(self.encoding.tables)
+        if len(operators) == 1:
+            return self._by_op.get(operators[0], [])
+        return sorted(table for op in operators for table in self._by_op.get(op, ()))
 
     def _consumer(self, rule: CoreRule, variant: Variant, tables: Sequence[Table]) -> Iterator[str]:
         body, columns = find_body(variant, tables)
@@ -171,7 +187,8 @@ def _waits(rule: CoreRule, variant: Variant) -> bool:
 
 
 def _fits(node: PatternNode, table: Table) -> bool:
-    if table.fused or table.op not in (node.choices or (node.op,)):
+    """Whether a table of the node's operator has its inputs and results."""
+    if table.fused:
         return False
     if len(node.outputs) > 1 and table.outputs < len(node.outputs):
         return False
