@@ -140,7 +140,9 @@ def fit(
         except LimitReached:
             break
         except RewriteError:
-            return solution
+            if best is None:
+                return solution
+            break
         if additive and not live:
             fee = sum(math.ceil(rate[name] * capacity[name]) for name in rate)
             bound = max(bound, found.bound - fee)
