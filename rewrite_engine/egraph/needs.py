@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from rewrite_engine.egraph.components import components
+from rewrite_engine.egraph.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,22 @@ MOST_VALUES = 5_000
 """Beyond that, sets of values take too much time and memory."""
 Options = Mapping[int, Sequence[Option]]
 """By value. A value that is not there, such as an input, is had for nothing."""
+
+
+def options_of(problem: Problem, kernels: Iterable[int]) -> dict[int, list[Option]]:
+    """These kernels of a problem as options; a value that nothing computes, and that is not there, has none."""
+    free = problem.resident | {value for value, _ in problem.given}
+    options: dict[int, list[Option]] = defaultdict(list)
+    for number in kernels:
+        kernel = problem.kernels[number]
+        if kernel.value in free:
+            continue
+        operands = tuple(dict.fromkeys(read.value for read in kernel.reads if read.value not in free))
+        if kernel.value not in operands:
+            options[kernel.value].append(Option(number, kernel.cost, operands))
+        for operand in operands:
+            options.setdefault(operand, [])
+    return options
 
 
 def members(bits: int) -> Iterator[int]:
@@ -70,38 +89,49 @@ def possible(options: Options, roots: Iterable[int]) -> dict[int, list[Option]]:
     return dict(sorted(found.items()))
 
 
-def needs_of(options: Options) -> dict[int, int]:
-    """Per value, itself and the values without which it cannot be computed; for one that never can, all values.
+def union(sets: Iterable[int]) -> int:
+    """All of these sets together."""
+    return reduce(or_, sets, 0)
 
-    A value needs what all its options need, an option what any of its operands does: sets shrink from "everything" to
-    the greatest fixed point, which is also right where values lead back to themselves.
+
+def needs_of(options: Options) -> dict[int, int]:
+    """Per value, itself and the values without which it cannot be computed; for one that never can, all values."""
+    return dominators(
+        {
+            value: [tuple(operand for operand in option.operands if operand in options) for option in mine]
+            for value, mine in options.items()
+        }
+    )
+
+
+def dominators(ways: Mapping[int, Sequence[tuple[int, ...]]]) -> dict[int, int]:
+    """Per node, itself and the nodes that each choice of ways to it passes; all nodes where there is no way.
+
+    A node needs what all its ways need, a way what any of its operands does: sets shrink from "everything" to the
+    greatest fixed point, which is also right where nodes lead back to themselves.
     """
-    everything = (1 << (max(options, default=-1) + 1)) - 1
-    found = dict.fromkeys(options, everything)
+    everything = (1 << (max(ways, default=-1) + 1)) - 1
+    found = dict.fromkeys(ways, everything)
     readers: dict[int, dict[int, None]] = defaultdict(dict)
-    inner = {
-        value: [tuple(operand for operand in option.operands if operand in options) for option in mine]
-        for value, mine in options.items()
-    }
-    for value, rows in inner.items():
+    for node, rows in ways.items():
         for operands in rows:
             for operand in operands:
-                readers[operand][value] = None
-    todo = deque(value for value, rows in inner.items() if () in rows)
+                readers[operand][node] = None
+    todo = deque(node for node, rows in ways.items() if () in rows)
     queued = set(todo)
     while todo:
-        value = todo.popleft()
-        queued.discard(value)
+        node = todo.popleft()
+        queued.discard(node)
         common = everything
-        for operands in inner[value]:
+        for operands in ways[node]:
             mine = 0
             for operand in operands:
                 mine |= found[operand]
             common &= mine
-        common |= 1 << value
-        if common != found[value]:
-            found[value] = common
-            for reader in readers[value]:
+        common |= 1 << node
+        if common != found[node]:
+            found[node] = common
+            for reader in readers[node]:
                 if reader not in queued:
                     queued.add(reader)
                     todo.append(reader)
@@ -119,26 +149,18 @@ class Facts:
         self.needs = needs_of(options)
         self.roots = tuple(root for root in dict.fromkeys(roots) if root in options)
         self.certain = self.all_needs(self.roots)
-        self.open = 0
-        for value, mine in options.items():
-            self.open |= (len(mine) > 1) << value
+        self.open = union(1 << value for value, mine in options.items() if len(mine) > 1)
         self._drawn: dict[int, int] = {}
         self._leads: dict[int, int] | None = None
         self._private: dict[int, int] | None = None
 
     def all_needs(self, values: Iterable[int]) -> int:
         """What any of these values needs."""
-        found = 0
-        for value in values:
-            found |= self.needs.get(value, 0)
-        return found
+        return union(self.needs.get(value, 0) for value in values)
 
     def drawn(self, values: Iterable[int]) -> int:
         """These values and what they bring with them: open values are in it, but not what is chosen for them."""
-        found = 0
-        for value in values:
-            found |= self._draw(value) if value in self.options else 0
-        return found
+        return union(self._draw(value) for value in values if value in self.options)
 
     def _draw(self, start: int) -> int:
         stack = [(start, False)]
@@ -149,10 +171,7 @@ class Facts:
             mine = self.options[value]
             inner = [] if len(mine) > 1 else [operand for operand in mine[0].operands if operand in self.options]
             if opened or not inner:
-                found = 1 << value
-                for operand in inner:
-                    found |= self._drawn[operand]
-                self._drawn[value] = found
+                self._drawn[value] = 1 << value | union(self._drawn[operand] for operand in inner)
             else:
                 stack.append((value, True))
                 stack += [(operand, False) for operand in inner if operand not in self._drawn]
@@ -167,30 +186,23 @@ class Facts:
             }
             self._leads = {}
             for component in components(edges):
-                found = 0
-                for v in component:
-                    found |= 1 << v
-                    for w in edges[v]:
-                        found |= self._leads.get(w, 0)
+                found = union(1 << v | union(self._leads.get(w, 0) for w in edges[v]) for v in component)
                 self._leads.update(dict.fromkeys(component, found))
         return self._leads[value]
 
     def all_leads(self, values: Iterable[int]) -> int:
         """What any of these values may need."""
-        found = 0
-        for value in values:
-            found |= self.leads(value) if value in self.options else 0
-        return found
+        return union(self.leads(value) for value in values if value in self.options)
 
     def private(self, value: int) -> int:
         """What only this open value, and what it needs, can need: every way there from a root passes it."""
         if self._private is None:
-            back: dict[int, list[Option]] = {v: [Option(0, 0, ())] if v in self.roots else [] for v in self.options}
+            back: dict[int, list[tuple[int, ...]]] = {v: [()] if v in self.roots else [] for v in self.options}
             for v, mine in self.options.items():
                 for w in dict.fromkeys(w for option in mine for w in option.operands if w in self.options):
-                    back[w].append(Option(0, 0, (v,)))
+                    back[w].append((v,))
             self._private = defaultdict(int)
-            for v, passed in needs_of(back).items():
+            for v, passed in dominators(back).items():
                 for w in members(passed & self.open & ~(1 << v)):
                     self._private[w] |= 1 << v
         return self._private.get(value, 0)

@@ -6,10 +6,9 @@ of arithmetic or of one library lose most of their kernels here, and small ones 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from rewrite_engine.egraph.needs import MOST_VALUES, Facts, Option, Options, members, possible
+from rewrite_engine.egraph.needs import MOST_VALUES, Facts, Option, Options, members, options_of, possible
 from rewrite_engine.egraph.problem import Problem
 
 
@@ -29,16 +28,8 @@ def pruned(
     if not is_plain(problem) or problem.values > MOST_VALUES:
         return None
     free = problem.resident | {value for value, _ in problem.given}
-    options: dict[int, list[Option]] = defaultdict(list)
-    for number in kernels:
-        kernel = problem.kernels[number]
-        operands = tuple(dict.fromkeys(read.value for read in kernel.reads if read.value not in free))
-        if kernel.value not in free and kernel.value not in operands:
-            options[kernel.value].append(Option(number, kernel.cost, operands))
-    for operand in [operand for mine in options.values() for option in mine for operand in option.operands]:
-        options.setdefault(operand, [])  # nothing computes it, and it is not there
     roots = [value for value, _ in problem.roots if value not in free]
-    left = possible(options, roots)
+    left = possible(options_of(problem, kernels), roots)
     if all(len(mine) == 1 for mine in left.values()):
         return None
     return closed(left, roots, keep_on)

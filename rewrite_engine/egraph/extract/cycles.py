@@ -5,12 +5,12 @@ In: ways with cycles. Out: ways without, once so that their optimum is a lower b
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rewrite_engine.egraph.components import components
 from rewrite_engine.egraph.extract.model import Machine, Way, Ways
+from rewrite_engine.egraph.needs import dominators, members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,14 +47,14 @@ def break_cycles(
     real = {value: list(mine) for value, mine in ways.items()}
     cyclic, safe = False, True
     for component in _cyclic(relaxed):
-        members = set(component)
+        inside = set(component)
         lost_without = _lost_without(component, ways, given)
         for value in component:
             lost = lost_without[value]
             for place, way in enumerate(relaxed[value]):
                 if not lost.isdisjoint(way.operands):
                     cyclic = True
-                    safe &= _is_chain(value, lost, ways, machine) and not solo & members
+                    safe &= _is_chain(value, lost, ways, machine) and not solo & inside
                     real[value].remove(way)
                     direct = len(lost) == 1 and _reads_only(value, ways[min(lost)], machine)
                     item = machine.target_devices[way.target] if direct else None
@@ -107,46 +107,17 @@ def _without(way: Way, operands: set[int], machine: Machine, companion: bool, it
 def _lost_without(component: Sequence[int], ways: Ways, given: frozenset[int]) -> dict[int, set[int]]:
     """Per member of a component, the other members that cannot be computed when it is not there.
 
-    What a value needs is itself and what all its ways need, a way what any of its operands does (the dominators of an
-    and-or graph): sets of members as bits, which shrink from everything until nothing changes.
+    Members are numbered by their places, so that sets of them are small.
     """
     place = {value: n for n, value in enumerate(component)}
     inner: dict[int, list[tuple[int, ...]]] = {}
-    readers: dict[int, dict[int, None]] = defaultdict(dict)
     for value in component:
-        found = {tuple(o for o in way.operands if o in place) for way in ways[value]}
-        free = value in given or () in found
-        inner[value] = [()] if free else sorted(found)
-        for operands in inner[value]:
-            for operand in operands:
-                readers[operand][value] = None
-    everything = (1 << len(component)) - 1
-    needs = dict.fromkeys(component, everything)
-    todo = deque(value for value in component if inner[value] == [()])
-    queued = set(todo)
-    while todo:
-        value = todo.popleft()
-        queued.discard(value)
-        common = everything
-        for operands in inner[value]:
-            need = 0
-            for operand in operands:
-                need |= needs[operand]
-            common &= need
-        common |= 1 << place[value]
-        if common != needs[value]:
-            needs[value] = common
-            for reader in readers[value]:
-                if reader not in queued:
-                    queued.add(reader)
-                    todo.append(reader)
+        found = {tuple(place[o] for o in way.operands if o in place) for way in ways[value]}
+        inner[place[value]] = [()] if value in given or () in found else sorted(found)
     lost: dict[int, set[int]] = {value: set() for value in component}
-    for value in component:
-        bits = needs[value] & ~(1 << place[value])
-        while bits:
-            low = bits & -bits
-            lost[component[low.bit_length() - 1]].add(value)
-            bits ^= low
+    for at, needs in dominators(inner).items():
+        for other in members(needs & ~(1 << at)):
+            lost[component[other]].add(component[at])
     return lost
 
 
@@ -154,7 +125,7 @@ def _depths(
     component: Sequence[int], ways: Mapping[int, Sequence[Way]], given: frozenset[int], originals: frozenset[int]
 ) -> dict[int, int]:
     """An order of a component in which every member keeps a way: originals as early as they can, then the rest."""
-    members = set(component)
+    inside = set(component)
     depth: dict[int, int] = {}
     for only_originals in (True, False):
         progress = True
@@ -165,7 +136,7 @@ def _depths(
                     continue
                 kept = [way for way in ways[value] if not only_originals or way.kernel in originals]
                 if (value in given and not only_originals) or any(
-                    all(operand in depth for operand in way.operands if operand in members) and not way.companion
+                    all(operand in depth for operand in way.operands if operand in inside) and not way.companion
                     for way in kept
                 ):
                     depth[value] = len(depth)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rewrite_engine.egraph.needs import union
 from rewrite_engine.egraph.objectives.calls import Network
 
 
@@ -26,9 +27,9 @@ class Convex:
                 if reader not in late:
                     down[value] |= down[reader] | 1 << reader
         self._net = net
-        self._mine = [_union(1 << value for value in group if value not in late) for group in net.groups]
-        self._up = [_union(up[value] for value in group) for group in net.groups]
-        self._down = [_union(down[value] for value in group) for group in net.groups]
+        self._mine = [union(1 << value for value in group if value not in late) for group in net.groups]
+        self._up = [union(up[value] for value in group) for group in net.groups]
+        self._down = [union(down[value] for value in group) for group in net.groups]
 
     def holds(self, places: Sequence[int], devices: Iterable[int]) -> bool:
         """Whether the sets of these devices are contiguous."""
@@ -41,10 +42,3 @@ class Convex:
                 mine[1] |= self._up[number]
                 mine[2] |= self._down[number]
         return all(not up & down & ~own for own, up, down in sums.values())
-
-
-def _union(sets: Iterable[int]) -> int:
-    found = 0
-    for mine in sets:
-        found |= mine
-    return found

@@ -7,10 +7,9 @@ and copies count nothing here, so this is weak where they are dear, and sound an
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 
-from rewrite_engine.egraph.needs import MOST_VALUES, Option, members, needs_of
+from rewrite_engine.egraph.needs import MOST_VALUES, members, needs_of, options_of, union
 from rewrite_engine.egraph.problem import Problem
 
 _ROUNDS = 200
@@ -19,15 +18,7 @@ _WHOLE = 10**6
 
 def needed_of(problem: Problem) -> dict[int, int]:
     """Per value that is neither given nor constant, itself and what every way to it computes, as bits."""
-    free = {value for value, _ in problem.given} | problem.resident
-    options: dict[int, list[Option]] = defaultdict(list)
-    for number, kernel in enumerate(problem.kernels):
-        if kernel.value not in free:
-            operands = tuple(read.value for read in kernel.reads if read.value not in free)
-            options[kernel.value].append(Option(number, kernel.cost, operands))
-            for operand in operands:
-                options.setdefault(operand, [])  # what nothing computes can never be had
-    return needs_of(options)
+    return needs_of(options_of(problem, range(len(problem.kernels))))
 
 
 def unavoidable(problem: Problem) -> list[int]:
@@ -36,10 +27,8 @@ def unavoidable(problem: Problem) -> list[int]:
     roots = [value for value, _ in problem.roots if value not in free]
     if problem.values > MOST_VALUES:
         return sorted(set(roots))
-    needs, found = needed_of(problem), 0
-    for root in roots:
-        found |= needs.get(root, 0)
-    return list(members(found))
+    needs = needed_of(problem)
+    return list(members(union(needs.get(root, 0) for root in roots)))
 
 
 def least_load(problem: Problem) -> int:
