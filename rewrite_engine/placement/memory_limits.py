@@ -2,8 +2,8 @@
 
 In: an explored graph, a placement that does not fit, and how to search. Out: the cheapest placement that was found to
 fit. Bytes are given a price on devices that are too small, which the search then minds (a Lagrangian relaxation); the
-price goes up until everything fits, then down again as far as it may. What is left of the memory is then filled, and
-small problems are tried out in full.
+price goes up until everything fits, then down again as far as it may. What is left of the memory is then filled. Small
+problems are tried out first, by branch and bound.
 """
 
 from __future__ import annotations

@@ -138,13 +138,12 @@ def place(
     started = time.perf_counter()
     graph = rebuild(explored, solution, name)
     if isinstance(chosen, Optimal) and too_small(graph, machine):
-        solution = fit(
-            explored, solution, lambda priced: aim.solve(priced, Search(_part(clock), gap, seed), ()),
-            lambda s: rebuild(explored, s, name),
-            lambda s: _price(explored, aim, s) if aim.additive else aim.measure(rebuild(explored, s, name), machine),
-            aim.additive, exact_of(explored, aim), clock.left,
-            [replace(one.solution, cost=one.summed if aim.additive else one.cost) for one in known.values() if one],
-        )  # fmt: skip
+        fitting = [
+            replace(one.solution, cost=one.summed if aim.additive else one.cost) for one in known.values() if one
+        ]
+        solution = fitted(
+            explored, solution, aim, name, lambda: Search(clock.part(0.25).left(), gap, seed), clock.left, fitting
+        )
         graph = rebuild(explored, solution, name)
     launches = {target.name: target.launch for target in machine.targets}
     total = costs_of(graph, launches)
@@ -237,10 +236,23 @@ def _known(explored: Explored, solution: Solution, aim: Objective, name: str, am
     return _Known(solution, aim.measure(graph, explored.machine), _price(explored, aim, solution))
 
 
-def _part(clock: Clock) -> float | None:
-    """Seconds for one of several searches: a part of those that are left."""
-    left = clock.left()
-    return None if left is None else left / 4
+def fitted(
+    explored: Explored, solution: Solution, aim: Objective, name: str, search: Callable[[], Search],
+    left: Callable[[], float | None], known: Sequence[Solution] = (),
+) -> Solution:  # fmt: skip
+    """What is found by an objective that fits the memories, instead of a solution that does not: see `fit`."""
+
+    def built(one: Solution) -> PlacedGraph:
+        return rebuild(explored, one, name)
+
+    def price(one: Solution) -> int:
+        return _price(explored, aim, one) if aim.additive else aim.measure(built(one), explored.machine)
+
+    def solved(priced: Explored) -> Solution:
+        return aim.solve(priced, search(), ())
+
+    exact = exact_of(explored, aim)
+    return fit(explored, solution, solved, built, price, aim.additive, exact, left, known)
 
 
 def _price(explored: Explored, aim: Objective, solution: Solution) -> int:

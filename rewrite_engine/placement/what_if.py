@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 from rewrite_engine.diagnostics import LimitReached, RewriteError
-from rewrite_engine.egraph.audit import audit
 from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.freeze import Explored
 from rewrite_engine.egraph.problem import Solution
@@ -21,10 +20,10 @@ from rewrite_engine.graph.placed import PlacedGraph
 from rewrite_engine.graph.terms import Terms
 from rewrite_engine.language.core import LinkSpec, RuleSet
 from rewrite_engine.machine import Machine
-from rewrite_engine.placement.memory_limits import fit, too_small
-from rewrite_engine.placement.objectives import Objective, Search, exact_of
+from rewrite_engine.placement.memory_limits import too_small
+from rewrite_engine.placement.objectives import Objective, Search
 from rewrite_engine.placement.objectives import find as find_objective
-from rewrite_engine.placement.place import Placement, place
+from rewrite_engine.placement.place import Placement, fitted, place
 from rewrite_engine.placement.rebuild import costs as costs_of
 from rewrite_engine.placement.rebuild import rebuild
 from rewrite_engine.placement.sharing import copies_on
@@ -170,13 +169,7 @@ def _least(explored: Explored, known: Solution, aim: Objective, search: Search) 
     graph = rebuild(explored, found, "model")
     if too_small(graph, machine):
         try:
-            found = fit(
-                explored, found, lambda priced: aim.solve(priced, search, ()),
-                lambda s: rebuild(explored, s, "model"),
-                lambda s: aim.price(explored, replace(s, cost=audit(explored.problem, s.choices).cost))
-                if aim.additive else aim.measure(rebuild(explored, s, "model"), machine),
-                aim.additive, exact_of(explored, aim), clock.left,
-            )  # fmt: skip
+            found = fitted(explored, found, aim, "model", lambda: search, clock.left)
         except LimitReached:
             return now, min(found.bound, now)
         graph = rebuild(explored, found, "model")

@@ -58,6 +58,15 @@ class Clock:
         """Seconds that are left, None without a limit."""
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
+    @property
+    def over(self) -> bool:
+        return self.left() == 0.0
+
+    def part(self, share: float) -> Clock:
+        """A clock for this share of what is left, one of several searches."""
+        left = self.left()
+        return Clock(None if left is None else left * share)
+
     def deadline(self, rung: Rung) -> float | None:
         """When a run has to stop."""
         now = time.monotonic()

@@ -6,7 +6,6 @@ In: a problem. Out: a solution whose cost comes from the audit, and a lower boun
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,18 +48,18 @@ def solve(
     """
     clock = Clock(time_limit)
     problem, kernels = _in_range(problem)
-    facts = pruned(problem, kernels, lambda: clock.left() != 0.0)
+    facts = pruned(problem, kernels, lambda: not clock.over)
     if facts is not None:
         kernels = facts.kernels
-    machine = machine_of(problem)
-    roots = tuple(dict.fromkeys(root for root in problem.roots if root[0] not in problem.resident))
-    ways = _reached(ways_of(problem, machine, kernels), roots)
-    unrolled = _unrolled(problem, machine, ways)
     search = _Search(problem, kernels, Fraction(gap), clock, beam, cutoff)
     if facts is not None:
         _branch(search, facts)
     if search.done:
         return _solution(search)
+    machine = machine_of(problem)
+    roots = tuple(dict.fromkeys(root for root in problem.roots if root[0] not in problem.resident))
+    ways = _reached(ways_of(problem, machine, kernels), roots)
+    unrolled = _unrolled(problem, machine, ways)
     if not unrolled.cyclic:
         _climb(search, _Task(problem, kernels, machine, ways, roots, real=True))
     else:
@@ -206,9 +205,8 @@ def _climb(search: _Search, task: _Task) -> None:
 
 def _branch(search: _Search, facts: Facts) -> None:
     """Decides what is certainly needed, for half of the time."""
-    left, highest = search.clock.left(), None if search.best is None else search.best.cost
-    end = None if left is None else time.monotonic() + left / 2
-    kernels, bound = branch(facts, highest, lambda: end is None or time.monotonic() < end)
+    highest, half = None if search.best is None else search.best.cost, search.clock.part(0.5)
+    kernels, bound = branch(facts, highest, lambda: not half.over)
     search.bound = max(search.bound, bound)
     if kernels is not None:
         search.offer([Choice(kernel, place) for place, kernel in enumerate(kernels)])

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import time
 from collections.abc import Callable, Sequence
 
 from rewrite_engine.diagnostics import RewriteError
+from rewrite_engine.egraph.extract.ladder import Clock
 from rewrite_engine.egraph.objectives.calls import Network, Places, fits, latency, works
 from rewrite_engine.egraph.objectives.chains import least_load_chain
 from rewrite_engine.egraph.objectives.convex import Convex
@@ -32,7 +32,7 @@ def least_latency(net: Network, *, orders: int = 200, tries: int = 5_000, rounds
                   seconds: float | None = None) -> Placed:  # fmt: skip
     """The placement of least latency found. Raises RewriteError where none fits."""
     rest = rests(net)
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
 
     def cut(blocks: list[list[int]]) -> list[int] | None:
         return least_latency_cut(net, blocks, rest)
@@ -52,7 +52,7 @@ def least_busy(net: Network, late: frozenset[int] = frozenset(), *, orders: int 
 
     `late` values order nothing: those of the way back, which stay with values of the way there.
     """
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
     best = _cut(net, blocks_of(net, late, mirrored=True), orders, seed, clock.part(0.3))
     return _shifted(net, best, tries, rounds, seed, clock, None)
 
@@ -66,7 +66,7 @@ def least_contiguous(net: Network, late: frozenset[int] = frozenset(), *, ideals
     are at most so many ideals and the time is enough, else None. Sets that are no chain may cost less. In a chain,
     `late` values whose group has no others come in the mirror image of their order.
     """
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
     graph = blocks_of(net, late, mirrored=True)
     best = _cut(net, graph, orders, seed, clock.part(0.1))
     blocks, reads = folded(net, *graph)
@@ -81,14 +81,14 @@ def least_contiguous(net: Network, late: frozenset[int] = frozenset(), *, ideals
     return _shifted(net, best, tries, rounds, seed, clock, Convex(net, late)), least
 
 
-def _cut(net: Network, graph: Graph, orders: int, seed: int, clock: _Clock) -> Placed:
+def _cut(net: Network, graph: Graph, orders: int, seed: int, clock: Clock) -> Placed:
     def price(places: Places) -> int:
         return max(works(net, places))
 
     return _by_orders(net, lambda blocks: least_load_cut(net, blocks), price, orders, seed, clock, graph)
 
 
-def _shifted(net: Network, best: Placed, tries: int, rounds: int, seed: int, clock: _Clock,
+def _shifted(net: Network, best: Placed, tries: int, rounds: int, seed: int, clock: Clock,
              convex: Convex | None) -> Placed:  # fmt: skip
     for turn in range(rounds):
         if clock.over:
@@ -98,21 +98,8 @@ def _shifted(net: Network, best: Placed, tries: int, rounds: int, seed: int, clo
     return best
 
 
-class _Clock:
-    def __init__(self, seconds: float | None) -> None:
-        self.end = None if seconds is None else time.monotonic() + seconds
-
-    def part(self, share: float) -> _Clock:
-        """A clock that ends after this share of what is left."""
-        return _Clock(None if self.end is None else max(0.0, self.end - time.monotonic()) * share)
-
-    @property
-    def over(self) -> bool:
-        return self.end is not None and time.monotonic() >= self.end
-
-
 def _by_orders(net: Network, cut: Callable[[list[list[int]]], list[int] | None], price: Price, orders: int, seed: int,
-               clock: _Clock, graph: Graph) -> Placed:  # fmt: skip
+               clock: Clock, graph: Graph) -> Placed:  # fmt: skip
     rng = random.Random(seed)
     blocks, reads = graph
     kept: list[float] = [rng.random() for _ in blocks]
@@ -134,7 +121,7 @@ def _by_orders(net: Network, cut: Callable[[list[list[int]]], list[int] | None],
     return best
 
 
-def _anneal(net: Network, start: Placed, price: Price, tries: int, seed: int, heat: float, clock: _Clock) -> Placed:
+def _anneal(net: Network, start: Placed, price: Price, tries: int, seed: int, heat: float, clock: Clock) -> Placed:
     """Groups move to devices of their neighbours, alone or with others around them."""
     rng = random.Random(seed)
     near = neighbours(net)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from rewrite_engine.egraph.needs import members, union
 from rewrite_engine.egraph.objectives.least import needed_of, prices_of_devices
 from rewrite_engine.egraph.objectives.loads import Shares
 from rewrite_engine.egraph.objectives.selections import Devices, Partial
@@ -76,10 +77,7 @@ class _Open:
     def values(self, partial: Partial) -> frozenset[int]:
         pending = frozenset(partial.pending)
         if pending not in self.known:
-            bits = 0
-            for value in pending:
-                bits |= self.needed.get(value, 0)
-            self.known[pending] = frozenset(v for v in range(bits.bit_length()) if bits >> v & 1)
+            self.known[pending] = frozenset(members(union(self.needed.get(value, 0) for value in pending)))
         return self.known[pending] - partial.decided | pending
 
 

@@ -83,15 +83,14 @@ def solve_makespan(
     if best.done:
         return best.solution()
     limit = best.cost if best.cost is not None else 1 << 60
-    if not best.done:
-        _, choices, certain = enumerate_answers(
-            problem, lambda found, most: price_below(problem, found, most), lambda order: Ends(problem, order),
-            limit, budget, best.part(0.5),
-        )  # fmt: skip
-        if choices is not None:
-            best.offer(choices)
-        if certain and best.cost is not None:
-            best.bound = best.cost
+    _, choices, certain = enumerate_answers(
+        problem, lambda found, most: price_below(problem, found, most), lambda order: Ends(problem, order),
+        limit, budget, best.part(0.5),
+    )  # fmt: skip
+    if choices is not None:
+        best.offer(choices)
+    if certain and best.cost is not None:
+        best.bound = best.cost
     if best.done:
         return best.solution()
     seconds = None if best.left is None else best.left / 2
